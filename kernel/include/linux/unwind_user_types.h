@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _LINUX_UNWIND_USER_TYPES_H
+#define _LINUX_UNWIND_USER_TYPES_H
+
+#include <linux/types.h>
+
+/**
+ * struct unwind_user_regs - The user registers that a walk starts from
+ * @ip:		Instruction pointer, without @cs_base
+ * @sp:		Stack pointer, without @ss_base
+ * @fp:		Frame pointer register, without @ss_base
+ * @cs_base:	Linear address of the code segment's start, 0 for flat segments
+ * @ss_base:	Linear address of the stack segment's start, 0 for flat segments
+ * @word_size:	Size of a return address on the stack, in bytes: 8 or 4
+ *
+ * Filled by arch_unwind_user_regs() while the registers are at hand, because
+ * they may change until the walk runs.
+ */
+struct unwind_user_regs {
+	unsigned long	ip;
+	unsigned long	sp;
+	unsigned long	fp;
+	u32		cs_base;
+	u32		ss_base;
+	u8		word_size;
+};
+
+#endif /* _LINUX_UNWIND_USER_TYPES_H */

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user callchains requested from NMI and from interrupts, with user
+ * mode, system calls and interrupts as what was interrupted; samples of guests.
+ *
+ * Sources: execution breakpoints in the kernel (#DB is like an NMI), in user
+ * space (a plain exception), the PMU of test_modules/perf_nmi_pmu (real NMIs)
+ * and software clocks (hard interrupts).
+ */
+#define _GNU_SOURCE
+#include "defer.h"
+#include "../kselftest_harness.h"
+
+#define BOTH	(DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT)
+#define BITS	11
+#define ID	0x4d3
+
+/* Bytes of samples and records: a hundred or two. */
+#define ENOUGH		(32 * 1024)
+
+#define SAMPLE(i)	defer_nth(&self->s.log, PERF_RECORD_SAMPLE, i)
+
+static void require(struct __test_metadata *_metadata)
+{
+	const char *why = defer_unsupported();
+
+	if (why)
+		SKIP(return, "%s", why);
+}
+
+/* ---- breakpoints: exact, one sample per hit ------------------------------ */
+
+FIXTURE(breakpoint) {
+	struct defer_session s;
+	struct defer_session s2;
+	__u64 want[64];
+};
+
+FIXTURE_SETUP(breakpoint)
+{
+	require(_metadata);
+}
+
+FIXTURE_TEARDOWN(breakpoint)
+{
+	defer_session_close(&self->s);
+	defer_session_close(&self->s2);
+}
+
+#define EXPECT_STACK(s, sample, id, leaf) do {				\
+	const __u64 *__ips = NULL;					\
+	int __nr = defer_user_chain(&(s)->log, sample, &__ips);		\
+	int __want = defer_expect(self->want, id, BITS, leaf);		\
+									\
+	EXPECT_TRUE(defer_same(__ips, __nr, self->want, __want));	\
+} while (0)
+
+/* Interrupted: user mode, at one instruction. */
+TEST_F(breakpoint, user_mode)
+{
+	struct perf_event_attr attr = defer_attr_breakpoint((__u64)walk_nop,
+							    BOTH);
+	const unsigned int nr = 50;
+	struct defer_stats st;
+	unsigned int i;
+
+	if (defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES))
+		SKIP(return, "no execution breakpoint: %s", strerror(errno));
+	/* A second event in the same entry, and in a buffer of its own. */
+	ASSERT_EQ(0, defer_session_open(&self->s2, &attr, 0, -1, DEFER_PAGES));
+	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, defer_enable(&self->s2));
+	for (i = 0; i < nr; i++)
+		walk_top(i, BITS, walk_nop, 0, 0, 0);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, defer_finish(&self->s2));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	ASSERT_EQ(nr, st.samples);
+	EXPECT_EQ(nr, st.deferred);
+	EXPECT_EQ(nr, st.records);
+	st = defer_conserve(&self->s2.log);
+	EXPECT_CONSERVED(&st);
+	ASSERT_EQ(nr, st.samples);
+	EXPECT_EQ(nr, st.records);
+	for (i = 0; i < nr; i++) {
+		const struct defer_item *it;
+
+		it = defer_nth(&self->s2.log, PERF_RECORD_SAMPLE, i);
+		EXPECT_EQ(it->cookie, SAMPLE(i)->cookie);
+		EXPECT_STACK(&self->s, SAMPLE(i), i, walk_nop);
+	}
+}
+
+/*
+ * Interrupted where the function has no frame: before the frame pointer is
+ * pushed, before it is set up, and after it is popped.  The caller is in none
+ * of these what the frame pointer says.
+ */
+TEST_F(breakpoint, no_frame_yet)
+{
+	static const struct {
+		const char	*what;
+		const char	*ip;
+		bool		every_level;
+	} cases[] = {
+		/* push %rbp; mov %rsp, %rbp */
+		{ "push",	(char *)walk_step,	true },
+		{ "mov",	(char *)walk_step + 1,	true },
+		/* nop; pop %rbp; ret */
+		{ "nop",	walk_nop,		false },
+		{ "pop",	walk_nop + 1,		false },
+		{ "ret",	walk_nop + 2,		false },
+	};
+	unsigned int i, j, bits;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		unsigned int nr = 1;
+		struct perf_event_attr attr;
+		struct defer_stats st;
+
+		/* On the way down each level adds one caller. */
+		if (cases[i].every_level)
+			nr += BITS;
+		attr = defer_attr_breakpoint((__u64)cases[i].ip, BOTH);
+		if (defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES))
+			SKIP(return, "no execution breakpoint: %s",
+			     strerror(errno));
+		ASSERT_EQ(0, defer_enable(&self->s));
+		walk_top(ID, BITS, walk_nop, 0, 0, 0);
+		ASSERT_EQ(0, defer_finish(&self->s));
+		st = defer_conserve(&self->s.log);
+		EXPECT_CONSERVED(&st);
+		ASSERT_EQ(nr, st.samples);
+		EXPECT_EQ(nr, st.deferred);
+		for (j = 0; j < nr; j++) {
+			const __u64 *ips = NULL;
+			int nr_ips, nr_want;
+
+			bits = BITS + 1 - nr + j;
+			nr_ips = defer_user_chain(&self->s.log, SAMPLE(j),
+						  &ips);
+			nr_want = defer_expect(self->want, ID, bits,
+					       cases[i].ip);
+			EXPECT_TRUE(defer_same(ips, nr_ips, self->want,
+					       nr_want)) {
+				TH_LOG("at %s, level %u", cases[i].what, j);
+			}
+		}
+		defer_session_close(&self->s);
+	}
+}
+
+/* Interrupted: a system call. With a task context sample in the same entry. */
+TEST_F(breakpoint, system_call)
+{
+	struct perf_event_attr attr;
+	const unsigned int nr = 50;
+	struct defer_stats st;
+	unsigned int i;
+	__u64 addr;
+
+	addr = defer_kallsyms("__x64_sys_getpgid");
+	if (!addr)
+		SKIP(return, "no address of __x64_sys_getpgid");
+	attr = defer_attr_breakpoint(addr, BOTH);
+	if (defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES))
+		SKIP(return, "no execution breakpoint: %s", strerror(errno));
+	attr = defer_attr(PERF_TYPE_TRACEPOINT,
+			  DEFER_TRACEPOINT("syscalls/sys_exit_getpgid"), 1,
+			  BOTH);
+	ASSERT_EQ(0, defer_session_add(&self->s, &attr));
+	ASSERT_EQ(0, defer_enable(&self->s));
+	for (i = 0; i < nr; i++)
+		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	ASSERT_EQ(2 * nr, st.samples);
+	EXPECT_EQ(2 * nr, st.deferred);
+	EXPECT_EQ(nr, st.cookies);
+	EXPECT_EQ(nr, st.records);
+	for (i = 0; i < 2 * nr; i++)
+		EXPECT_STACK(&self->s, SAMPLE(i), i / 2, walk_syscall_ip);
+}
+
+/* Interrupted: a hard interrupt, which in turn interrupted user mode. */
+TEST_F_TIMEOUT(breakpoint, interrupt, 60)
+{
+	/* Any function of the timer interrupt will do. */
+	static const char * const names[] = {
+		"update_process_times", "tick_nohz_handler", "sched_tick",
+		"scheduler_tick",
+	};
+	struct perf_event_attr attr;
+	unsigned int i, exact = 0;
+	struct defer_stats st;
+	const char *name;
+	__u64 end;
+
+	attr = defer_attr_output();
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		__u64 addr = defer_kallsyms(names[i]);
+
+		if (!addr)
+			continue;
+		attr = defer_attr_breakpoint(addr, DEFER_ATTR_CALLCHAIN);
+		if (!defer_session_add(&self->s, &attr))
+			break;
+	}
+	if (i == ARRAY_SIZE(names))
+		SKIP(return, "no breakpoint in the timer interrupt");
+	name = names[i];
+	ASSERT_EQ(0, defer_enable(&self->s));
+	end = defer_now() + DEFER_NSEC_PER_SEC;
+	while (defer_now() < end)
+		defer_walk_spin(ID, BITS, 100000);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	ASSERT_LT(20, st.samples);
+	EXPECT_EQ(0, st.lost);
+	EXPECT_EQ(st.samples, st.deferred);
+	for (i = 0; i < st.samples; i++) {
+		const __u64 *ips = NULL;
+
+		if (defer_user_chain(&self->s.log, SAMPLE(i), &ips) < 1 ||
+		    ips[0] < (__u64)walk_spin || ips[0] >= (__u64)walk_spin_end)
+			continue;
+		EXPECT_STACK(&self->s, SAMPLE(i), ID, (void *)ips[0]);
+		exact++;
+	}
+	TH_LOG("%s: %u of %u interrupted the spin", name, exact,
+	       st.samples);
+	EXPECT_LT(10, exact);
+}
+
+/* ---- clocks and the PMU of NMIs ------------------------------------------ */
+
+FIXTURE(clock) {
+	struct defer_session s;
+	__u64 want[64];
+	long type;
+	__u64 entry_start;
+	__u64 entry_end;
+	bool unload;
+};
+
+FIXTURE_VARIANT(clock) {
+	/* The name of a PMU, or a software event. */
+	const char *pmu;
+	__u64 config;
+	bool exclude_user;
+	bool exclude_kernel;
+	bool freq;
+	bool system_wide;
+};
+
+FIXTURE_VARIANT_ADD(clock, cpu_clock) {
+	.config = PERF_COUNT_SW_CPU_CLOCK,
+};
+
+FIXTURE_VARIANT_ADD(clock, task_clock) {
+	.config = PERF_COUNT_SW_TASK_CLOCK,
+};
+
+FIXTURE_VARIANT_ADD(clock, nmi) {
+	.pmu = "perf_nmi_pmu",
+};
+
+FIXTURE_VARIANT_ADD(clock, nmi_freq) {
+	.pmu = "perf_nmi_pmu",
+	.freq = true,
+};
+
+FIXTURE_VARIANT_ADD(clock, nmi_user) {
+	.pmu = "perf_nmi_pmu",
+	.exclude_kernel = true,
+};
+
+FIXTURE_VARIANT_ADD(clock, nmi_kernel) {
+	.pmu = "perf_nmi_pmu",
+	.exclude_user = true,
+};
+
+FIXTURE_VARIANT_ADD(clock, nmi_system_wide) {
+	.pmu = "perf_nmi_pmu",
+	.system_wide = true,
+};
+
+FIXTURE_SETUP(clock)
+{
+	const char *why;
+
+	require(_metadata);
+	if (_metadata->exit_code)
+		return;
+	self->type = PERF_TYPE_SOFTWARE;
+	if (variant->pmu) {
+		char path[128];
+
+		snprintf(path, sizeof(path), "/sys/module/%s", variant->pmu);
+		self->unload = access(path, F_OK);
+		why = defer_module_load(variant->pmu);
+		if (why)
+			SKIP(return, "%s", why);
+		self->type = defer_pmu_type(variant->pmu);
+		ASSERT_LE(0, self->type);
+	}
+	/*
+	 * While pt_regs is being built, what is there are the registers of an
+	 * earlier entry.
+	 */
+	self->entry_start = defer_kallsyms("__entry_text_start");
+	self->entry_end = defer_kallsyms("__entry_text_end");
+}
+
+FIXTURE_TEARDOWN(clock)
+{
+	defer_session_close(&self->s);
+	if (self->unload)
+		EXPECT_EQ(0, defer_module_unload(variant->pmu));
+}
+
+/*
+ * Two seconds of user mode, system calls, page faults, context switches and
+ * sleep under one sample per millisecond.
+ */
+TEST_F_TIMEOUT(clock, conservation, 90)
+{
+	unsigned int i, spins = 0, calls = 0, entry = 0, wrong = 0, other = 0;
+	struct perf_event_attr attr, out;
+	struct timespec ts = { .tv_nsec = 300000 };
+	struct defer_stats st;
+	struct defer_log *log = &self->s.log;
+	__u64 now, end, limit, n;
+	char *buf;
+
+	attr = defer_attr(self->type, variant->config, 1000000,
+			  DEFER_ATTR_CALLCHAIN);
+	attr.exclude_user = variant->exclude_user;
+	attr.exclude_kernel = variant->exclude_kernel;
+	if (variant->freq) {
+		attr.freq = 1;
+		attr.sample_freq = 900;
+	}
+	buf = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, buf);
+	/* Output outlives sampling, so that all requests are answered. */
+	out = defer_attr_output();
+	ASSERT_EQ(0, defer_session_open(&self->s, &out,
+					variant->system_wide ? -1 : 0,
+					variant->system_wide ? DEFER_ALL_CPUS :
+							       -1, 512));
+	ASSERT_EQ(0, defer_session_add(&self->s, &attr)) {
+		TH_LOG("%s", strerror(errno));
+	}
+	ASSERT_EQ(0, defer_enable(&self->s));
+	/* Two seconds, or as long as a slow machine needs for enough samples. */
+	end = defer_now() + 2 * DEFER_NSEC_PER_SEC;
+	limit = end + 30 * DEFER_NSEC_PER_SEC;
+	n = 0;
+	do {
+		defer_walk_spin(ID, BITS, 100000);
+		for (i = 0; i < 50; i++)
+			defer_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
+		madvise(buf, 1 << 20, MADV_DONTNEED);
+		for (i = 0; i < 1 << 20; i += 4096)
+			buf[i] = 1;
+		if (n++ % 4 == 0)
+			nanosleep(&ts, NULL);
+		defer_drain(&self->s);
+		now = defer_now();
+	} while (now < end || (log->len < ENOUGH && now < limit));
+	for (i = 0; i < self->s.nr_bufs; i++)
+		ASSERT_EQ(0, ioctl(self->s.bufs[i].extra[0],
+				   PERF_EVENT_IOC_DISABLE, 0));
+	usleep(100000);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	st = defer_conserve(log);
+	if (variant->system_wide) {
+		/* Other tasks may sit in the kernel; this one does not. */
+		unsigned int keep = 0;
+
+		defer_print(&st);
+		for (i = 0; i < log->nr_items; i++) {
+			if (log->items[i].pid == (__u32)getpid())
+				log->items[keep++] = log->items[i];
+		}
+		log->nr_items = keep;
+		st = defer_conserve(log);
+	}
+	EXPECT_CONSERVED(&st);
+	EXPECT_EQ(0, st.lost);
+	EXPECT_LT(50, st.deferred);
+	EXPECT_EQ(0, st.kernel_only);
+
+	for (i = 0; i < log->nr_items; i++) {
+		const struct defer_item *it = &log->items[i];
+		const __u64 *ips = NULL;
+		int nr, nr_want;
+
+		if (!defer_is_sample(it))
+			continue;
+		if (variant->exclude_kernel)
+			EXPECT_EQ(PERF_RECORD_MISC_USER, it->misc & 7);
+		if (variant->exclude_user)
+			EXPECT_EQ(PERF_RECORD_MISC_KERNEL, it->misc & 7);
+		if (it->ip >= self->entry_start && it->ip < self->entry_end) {
+			entry++;
+			continue;
+		}
+		nr = defer_user_chain(log, it, &ips);
+		if (nr < 1)
+			continue;
+		if (ips[0] >= (__u64)walk_spin &&
+		    ips[0] < (__u64)walk_spin_end) {
+			spins++;
+		} else if (ips[0] == (__u64)walk_syscall_ip) {
+			calls++;
+		} else {
+			other++;
+			continue;
+		}
+		nr_want = defer_expect(self->want, ID, BITS, (void *)ips[0]);
+		if (nr == nr_want && !memcmp(ips, self->want, 8 * nr))
+			continue;
+		if (!wrong++)
+			defer_same(ips, nr, self->want, nr_want);
+	}
+	TH_LOG("%u in the spin, %u in system calls, %u elsewhere, %u in entry code, %u wrong",
+	       spins, calls, other, entry, wrong);
+	EXPECT_EQ(0, wrong);
+	/*
+	 * Nothing bars deferral for a plain task, but a request with registers
+	 * of entry code makes another one in the same entry immediate.
+	 */
+	EXPECT_LE(st.immediate, entry);
+	if (!variant->exclude_user)
+		EXPECT_LT(10, spins);
+	munmap(buf, 1 << 20);
+}
+
+/* ---- guests -------------------------------------------------------------- */
+
+FIXTURE(guest) {
+	struct defer_session s;
+	bool unload;
+};
+
+FIXTURE_SETUP(guest)
+{
+	const char *why;
+
+	require(_metadata);
+	if (_metadata->exit_code)
+		return;
+	/* Only one may register, and the kernel warns about a second one. */
+	if (!access("/sys/module/kvm_intel", F_OK) ||
+	    !access("/sys/module/kvm_amd", F_OK))
+		SKIP(return, "KVM has registered its guest callbacks");
+	self->unload = access("/sys/module/perf_fake_guest", F_OK);
+	why = defer_module_load("perf_fake_guest");
+	if (why)
+		SKIP(return, "%s", why);
+}
+
+FIXTURE_TEARDOWN(guest)
+{
+	defer_session_close(&self->s);
+	if (self->unload)
+		EXPECT_EQ(0, defer_module_unload("perf_fake_guest"));
+}
+
+/*
+ * What a guest runs has nothing to do with the user stack of its VMM: no
+ * request is made, neither in NMI nor in task context, neither for the guest's
+ * user mode nor for its kernel.
+ */
+TEST_F(guest, no_request)
+{
+	const char *param = "/sys/module/perf_fake_guest/parameters/";
+	struct perf_event_attr attr;
+	unsigned int i, user;
+	struct defer_stats st;
+	char path[128];
+	__u64 addr;
+
+	addr = defer_kallsyms("__x64_sys_getpgid");
+	attr = defer_attr(PERF_TYPE_TRACEPOINT,
+			  DEFER_TRACEPOINT("syscalls/sys_exit_getpgid"), 1,
+			  BOTH);
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+	if (addr) {
+		attr = defer_attr_breakpoint(addr, BOTH);
+		ASSERT_EQ(0, defer_session_add(&self->s, &attr));
+	}
+	ASSERT_EQ(0, defer_enable(&self->s));
+	snprintf(path, sizeof(path), "%stgid", param);
+	/* No guest, guest kernel, guest user, no guest. */
+	for (i = 0; i < 4; i++) {
+		bool on = i == 1 || i == 2;
+
+		user = i == 2;
+		snprintf(path, sizeof(path), "%sguest_user", param);
+		ASSERT_EQ(0, defer_write_long(path, user));
+		snprintf(path, sizeof(path), "%stgid", param);
+		ASSERT_EQ(0, defer_write_long(path, on ? getpid() : 0));
+		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+	}
+	ASSERT_EQ(0, defer_finish(&self->s));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	ASSERT_EQ(addr ? 8 : 4, st.samples);
+	EXPECT_EQ(addr ? 4 : 2, st.deferred);
+	EXPECT_EQ(2, st.records);
+	for (i = 0; i < st.samples; i++) {
+		const struct defer_item *it = SAMPLE(i);
+		__u32 mode = it->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+
+		if (mode == PERF_RECORD_MISC_GUEST_KERNEL ||
+		    mode == PERF_RECORD_MISC_GUEST_USER) {
+			EXPECT_EQ(0, it->cookie);
+			EXPECT_EQ(0x1234000, it->ip);
+		} else {
+			EXPECT_NE(0, it->cookie);
+		}
+	}
+	/* The guest's samples must be there, else this shows nothing. */
+	EXPECT_EQ(st.samples / 2, st.samples - st.deferred);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf_nmi_pmu - a PMU whose samples are taken in true NMI context
+ *
+ * Virtual machines and emulators rarely have a hardware PMU, so code that runs
+ * in a PMI (callchains, user registers, requests of deferred unwinding) stays
+ * untested there.  This PMU needs nothing but a local APIC: while events exist,
+ * a timer on each CPU sends NMIs to the next CPU, whose handler counts the time
+ * that went by and calls perf_event_overflow() with the registers of the NMI,
+ * exactly as the driver of a hardware PMU does.  A self-timed NMI would never
+ * land in user mode; the neighbour's lands anywhere.
+ *
+ * Events count nanoseconds, as cpu-clock does, hence "-c 1000000" and "-F 500"
+ * do what they say, as far as the rate of NMIs (parameter hz) allows.
+ *
+ *	perf record -e perf_nmi_pmu/nmi/u -F 500 -g COMMAND
+ *
+ * At least two CPUs are needed.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpu.h>
+#include <linux/delay.h>
+#include <linux/hrtimer.h>
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+#include <linux/smp.h>
+#include <linux/timekeeping.h>
+
+#include <asm/apic.h>
+#include <asm/ibt.h>
+#include <asm/nmi.h>
+
+#define NMI_PMU_NAME		"perf_nmi_pmu"
+/* Events that can count on one CPU at a time. */
+#define NMI_PMU_MAX_EVENTS	8
+#define NMI_PMU_MIN_HZ		1
+/* More than an emulator's NMIs can do, less than what stops a machine. */
+#define NMI_PMU_MAX_HZ		5000
+/* How long unloading waits for an NMI that is under way. */
+#define NMI_PMU_DRAIN_MS	100
+
+static unsigned int hz = 1000;
+
+/*
+ * What one CPU has.  "timer" sends to the next CPU; everything else belongs to
+ * the CPU's own events and its NMI handler.
+ */
+struct nmi_pmu_cpu {
+	struct hrtimer		timer;
+	/* Set by the sender, taken by the handler: this NMI is ours. */
+	atomic_t		pending;
+	/* The handler may stop an event, hence atomic. */
+	atomic_t		nr_started;
+	struct perf_event	*events[NMI_PMU_MAX_EVENTS];
+	unsigned long		nr_sent;
+	unsigned long		nr_handled;
+};
+
+static DEFINE_PER_CPU(struct nmi_pmu_cpu, nmi_pmu_cpus);
+
+/* Serializes the start and the stop of the timers with CPU hotplug. */
+static DEFINE_MUTEX(nmi_pmu_mutex);
+static unsigned int nr_events;
+static enum cpuhp_state nmi_pmu_hp_state;
+
+static int hz_set(const char *val, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(val, kp, NMI_PMU_MIN_HZ, NMI_PMU_MAX_HZ);
+}
+
+static const struct kernel_param_ops hz_ops = {
+	.set = hz_set,
+	.get = param_get_uint,
+};
+
+module_param_cb(hz, &hz_ops, &hz, 0644);
+MODULE_PARM_DESC(hz, "NMIs per second and CPU while events exist (1000)");
+
+/*
+ * perf_event_overflow() is for built-in drivers and not exported.  A kprobe
+ * knows its address; it is never armed.
+ */
+static int (*overflow)(struct perf_event *event, struct perf_sample_data *data,
+		       struct pt_regs *regs);
+
+static int __init nmi_pmu_find_overflow(void)
+{
+	struct kprobe kp = {
+		.symbol_name	= "perf_event_overflow",
+		.flags		= KPROBE_FLAG_DISABLED,
+	};
+	void *addr;
+	int ret;
+
+	ret = register_kprobe(&kp);
+	if (ret)
+		return ret;
+	addr = kp.addr;
+	unregister_kprobe(&kp);
+#ifdef CONFIG_X86_KERNEL_IBT
+	/* The probe is behind the landing pad, the call must not be. */
+	if (is_endbr(*(u32 *)(addr - ENDBR_INSN_SIZE)))
+		addr -= ENDBR_INSN_SIZE;
+#endif
+	overflow = addr;
+	return 0;
+}
+
+/* ---- Events: all of it on the event's CPU, interrupts off ---------------- */
+
+/*
+ * Account the time since the last look.  Called with interrupts off and from
+ * the NMI handler, which may interrupt the former: the exchange gives each
+ * nanosecond to exactly one of them.
+ */
+static u64 nmi_pmu_elapsed(struct perf_event *event)
+{
+	u64 now = ktime_get_mono_fast_ns();
+	u64 prev = local64_xchg(&event->hw.prev_count, now);
+
+	/* The fast clock may step back by a few nanoseconds. */
+	return now > prev ? now - prev : 0;
+}
+
+static void nmi_pmu_update(struct perf_event *event)
+{
+	u64 delta = nmi_pmu_elapsed(event);
+
+	local64_add(delta, &event->count);
+	local64_sub(delta, &event->hw.period_left);
+}
+
+static void nmi_pmu_read(struct perf_event *event)
+{
+	if (!(event->hw.state & PERF_HES_STOPPED))
+		nmi_pmu_update(event);
+}
+
+static void nmi_pmu_start(struct perf_event *event, int flags)
+{
+	struct nmi_pmu_cpu *c = this_cpu_ptr(&nmi_pmu_cpus);
+	struct hw_perf_event *hwc = &event->hw;
+
+	if (!(hwc->state & PERF_HES_STOPPED))
+		return;
+	/* A changed period takes effect at once. */
+	if (is_sampling_event(event) &&
+	    local64_read(&hwc->period_left) > (s64)hwc->sample_period)
+		local64_set(&hwc->period_left, hwc->sample_period);
+	local64_set(&hwc->prev_count, ktime_get_mono_fast_ns());
+	atomic_inc(&c->nr_started);
+	/* The handler must not see an event that counts since ever. */
+	barrier();
+	hwc->state = 0;
+	perf_event_update_userpage(event);
+}
+
+static void nmi_pmu_stop(struct perf_event *event, int flags)
+{
+	struct nmi_pmu_cpu *c = this_cpu_ptr(&nmi_pmu_cpus);
+	struct hw_perf_event *hwc = &event->hw;
+
+	if (hwc->state & PERF_HES_STOPPED)
+		return;
+	hwc->state = PERF_HES_STOPPED;
+	barrier();
+	nmi_pmu_update(event);
+	hwc->state |= PERF_HES_UPTODATE;
+	atomic_dec(&c->nr_started);
+}
+
+static int nmi_pmu_add(struct perf_event *event, int flags)
+{
+	struct nmi_pmu_cpu *c = this_cpu_ptr(&nmi_pmu_cpus);
+	int i;
+
+	for (i = 0; i < NMI_PMU_MAX_EVENTS; i++) {
+		if (!c->events[i])
+			break;
+	}
+	if (i == NMI_PMU_MAX_EVENTS)
+		return -EAGAIN;
+
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	event->hw.idx = i;
+	WRITE_ONCE(c->events[i], event);
+	if (flags & PERF_EF_START)
+		nmi_pmu_start(event, PERF_EF_RELOAD);
+	perf_event_update_userpage(event);
+	return 0;
+}
+
+static void nmi_pmu_del(struct perf_event *event, int flags)
+{
+	struct nmi_pmu_cpu *c = this_cpu_ptr(&nmi_pmu_cpus);
+
+	nmi_pmu_stop(event, PERF_EF_UPDATE);
+	/* An NMI that still sees it runs on this CPU, hence before this ends. */
+	WRITE_ONCE(c->events[event->hw.idx], NULL);
+	perf_event_update_userpage(event);
+}
+
+/* ---- NMIs ---------------------------------------------------------------- */
+
+static bool nmi_pmu_excluded(struct perf_event *event, struct pt_regs *regs)
+{
+	if (user_mode(regs))
+		return event->attr.exclude_user;
+	return event->attr.exclude_kernel;
+}
+
+static void nmi_pmu_tick(struct perf_event *event, struct pt_regs *regs)
+{
+	struct hw_perf_event *hwc = &event->hw;
+	struct perf_sample_data data;
+	u64 delta;
+	s64 left;
+
+	if (hwc->state & PERF_HES_STOPPED)
+		return;
+	delta = nmi_pmu_elapsed(event);
+	/* As hardware does not count in a mode that is excluded. */
+	if (nmi_pmu_excluded(event, regs))
+		return;
+	local64_add(delta, &event->count);
+	if (!is_sampling_event(event))
+		return;
+	left = local64_sub_return(delta, &hwc->period_left);
+	if (left > 0)
+		return;
+	/* Periods that went by between two NMIs make one sample. */
+	left += hwc->sample_period;
+	if (left <= 0)
+		left = hwc->sample_period;
+	local64_set(&hwc->period_left, left);
+	hwc->last_period = hwc->sample_period;
+	perf_sample_data_init(&data, 0, hwc->last_period);
+	if (overflow(event, &data, regs))
+		nmi_pmu_stop(event, 0);
+}
+
+static int nmi_pmu_handler(unsigned int type, struct pt_regs *regs)
+{
+	struct nmi_pmu_cpu *c = this_cpu_ptr(&nmi_pmu_cpus);
+	int i;
+
+	if (!atomic_xchg(&c->pending, 0))
+		return NMI_DONE;
+	c->nr_handled++;
+	for (i = 0; i < NMI_PMU_MAX_EVENTS; i++) {
+		struct perf_event *event = READ_ONCE(c->events[i]);
+
+		if (event)
+			nmi_pmu_tick(event, regs);
+	}
+	return NMI_HANDLED;
+}
+
+static enum hrtimer_restart nmi_pmu_timer(struct hrtimer *timer)
+{
+	unsigned int cpu = smp_processor_id(), next;
+	struct nmi_pmu_cpu *c;
+
+	next = cpumask_next(cpu, cpu_online_mask);
+	if (next >= nr_cpu_ids)
+		next = cpumask_first(cpu_online_mask);
+	c = per_cpu_ptr(&nmi_pmu_cpus, next);
+	/* One NMI under way at a time: a second one would find nothing to do. */
+	if (next != cpu && atomic_read(&c->nr_started) &&
+	    !atomic_xchg(&c->pending, 1)) {
+		this_cpu_inc(nmi_pmu_cpus.nr_sent);
+		__apic_send_IPI_mask(cpumask_of(next), NMI_VECTOR);
+	}
+	hrtimer_forward_now(timer, ns_to_ktime(NSEC_PER_SEC / READ_ONCE(hz)));
+	return HRTIMER_RESTART;
+}
+
+static void nmi_pmu_timer_start(void *unused)
+{
+	struct hrtimer *timer = this_cpu_ptr(&nmi_pmu_cpus.timer);
+
+	hrtimer_start(timer, ns_to_ktime(NSEC_PER_SEC / READ_ONCE(hz)),
+		      HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+static void nmi_pmu_timers_stop(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		hrtimer_cancel(per_cpu_ptr(&nmi_pmu_cpus.timer, cpu));
+}
+
+static int nmi_pmu_cpu_online(unsigned int cpu)
+{
+	mutex_lock(&nmi_pmu_mutex);
+	if (nr_events)
+		nmi_pmu_timer_start(NULL);
+	mutex_unlock(&nmi_pmu_mutex);
+	return 0;
+}
+
+static int nmi_pmu_cpu_offline(unsigned int cpu)
+{
+	hrtimer_cancel(per_cpu_ptr(&nmi_pmu_cpus.timer, cpu));
+	atomic_set(per_cpu_ptr(&nmi_pmu_cpus.pending, cpu), 0);
+	return 0;
+}
+
+/* ---- Life of an event: process context ----------------------------------- */
+
+static void nmi_pmu_event_destroy(struct perf_event *event)
+{
+	cpus_read_lock();
+	mutex_lock(&nmi_pmu_mutex);
+	if (!--nr_events)
+		nmi_pmu_timers_stop();
+	mutex_unlock(&nmi_pmu_mutex);
+	cpus_read_unlock();
+}
+
+static int nmi_pmu_event_init(struct perf_event *event)
+{
+	if (event->attr.type != event->pmu->type)
+		return -ENOENT;
+	if (event->attr.config || has_branch_stack(event))
+		return -EOPNOTSUPP;
+	if (event->attr.precise_ip)
+		return -EOPNOTSUPP;
+
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+
+	cpus_read_lock();
+	mutex_lock(&nmi_pmu_mutex);
+	if (!nr_events++)
+		on_each_cpu(nmi_pmu_timer_start, NULL, 1);
+	mutex_unlock(&nmi_pmu_mutex);
+	cpus_read_unlock();
+	event->destroy = nmi_pmu_event_destroy;
+	return 0;
+}
+
+PMU_EVENT_ATTR_STRING(nmi, nmi_pmu_attr_nmi, "event=0");
+PMU_FORMAT_ATTR(event, "config:0-7");
+
+static struct attribute *nmi_pmu_events[] = {
+	&nmi_pmu_attr_nmi.attr.attr,
+	NULL,
+};
+
+static struct attribute *nmi_pmu_formats[] = {
+	&format_attr_event.attr,
+	NULL,
+};
+
+static const struct attribute_group nmi_pmu_events_group = {
+	.name = "events",
+	.attrs = nmi_pmu_events,
+};
+
+static const struct attribute_group nmi_pmu_format_group = {
+	.name = "format",
+	.attrs = nmi_pmu_formats,
+};
+
+static const struct attribute_group *nmi_pmu_groups[] = {
+	&nmi_pmu_events_group,
+	&nmi_pmu_format_group,
+	NULL,
+};
+
+static struct pmu nmi_pmu = {
+	.module		= THIS_MODULE,
+	.task_ctx_nr	= perf_hw_context,
+	.attr_groups	= nmi_pmu_groups,
+	.event_init	= nmi_pmu_event_init,
+	.add		= nmi_pmu_add,
+	.del		= nmi_pmu_del,
+	.start		= nmi_pmu_start,
+	.stop		= nmi_pmu_stop,
+	.read		= nmi_pmu_read,
+};
+
+/* No timer runs; wait for the NMIs that were sent before. */
+static void nmi_pmu_drain(void)
+{
+	unsigned int ms, cpu;
+
+	for_each_online_cpu(cpu) {
+		for (ms = 0; ms < NMI_PMU_DRAIN_MS; ms++) {
+			if (!atomic_read(per_cpu_ptr(&nmi_pmu_cpus.pending,
+						     cpu)))
+				break;
+			usleep_range(1000, 2000);
+		}
+	}
+}
+
+static int __init nmi_pmu_init(void)
+{
+	int cpu, ret;
+
+	if (num_online_cpus() < 2) {
+		pr_info("one CPU alone cannot send itself NMIs in user mode\n");
+		return -ENODEV;
+	}
+	ret = nmi_pmu_find_overflow();
+	if (ret) {
+		pr_info("perf_event_overflow() not found: %d\n", ret);
+		return ret;
+	}
+	for_each_possible_cpu(cpu) {
+		struct hrtimer *t = per_cpu_ptr(&nmi_pmu_cpus.timer, cpu);
+
+		hrtimer_init(t, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+		t->function = nmi_pmu_timer;
+	}
+	ret = register_nmi_handler(NMI_LOCAL, nmi_pmu_handler, 0, NMI_PMU_NAME);
+	if (ret)
+		return ret;
+	ret = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN,
+					"selftests/perf_nmi_pmu:online",
+					nmi_pmu_cpu_online,
+					nmi_pmu_cpu_offline);
+	if (ret < 0)
+		goto err_handler;
+	nmi_pmu_hp_state = ret;
+	ret = perf_pmu_register(&nmi_pmu, NMI_PMU_NAME, -1);
+	if (ret)
+		goto err_cpuhp;
+	return 0;
+
+err_cpuhp:
+	cpuhp_remove_state_nocalls(nmi_pmu_hp_state);
+err_handler:
+	unregister_nmi_handler(NMI_LOCAL, NMI_PMU_NAME);
+	return ret;
+}
+
+static void __exit nmi_pmu_exit(void)
+{
+	unsigned long sent = 0, handled = 0;
+	int cpu;
+
+	/* Events hold a reference on the module, so none is left. */
+	perf_pmu_unregister(&nmi_pmu);
+	cpuhp_remove_state_nocalls(nmi_pmu_hp_state);
+	nmi_pmu_timers_stop();
+	nmi_pmu_drain();
+	unregister_nmi_handler(NMI_LOCAL, NMI_PMU_NAME);
+	for_each_possible_cpu(cpu) {
+		sent += per_cpu(nmi_pmu_cpus.nr_sent, cpu);
+		handled += per_cpu(nmi_pmu_cpus.nr_handled, cpu);
+	}
+	pr_info("%lu NMIs sent, %lu handled\n", sent, handled);
+}
+
+module_init(nmi_pmu_init);
+module_exit(nmi_pmu_exit);
+MODULE_DESCRIPTION("Test PMU that samples in NMI context");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The interface of deferred unwinding inside the kernel, through the clients of
+ * test_modules/unwind_client: who is called, when, with which cookie and which
+ * stack, and what unregistering promises.
+ */
+#define _GNU_SOURCE
+#include "../perf_events/defer.h"
+#include <pthread.h>
+#include "unwind_client.h"
+#include "../kselftest_harness.h"
+
+#define BITS	10
+#define ID	0x2b1
+
+FIXTURE(client) {
+	struct unwind_client_state st;
+	__u64 want[64];
+	int fd;
+	bool unload;
+};
+
+FIXTURE_SETUP(client)
+{
+	const char *why;
+
+	self->fd = -1;
+	if (!DEFER_HAVE_WALK)
+		SKIP(return, "no known-stack code for this architecture");
+	if (geteuid())
+		SKIP(return, "must be run as root");
+	if (access(DEFER_SYSCTL, R_OK))
+		SKIP(return, "kernel built without deferred unwinding");
+	self->unload = access("/sys/module/unwind_client", F_OK);
+	why = defer_module_load("unwind_client");
+	if (why)
+		SKIP(return, "%s", why);
+	self->fd = open(UNWIND_CLIENT_DEVICE, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, self->fd) {
+		TH_LOG("%s: %s", UNWIND_CLIENT_DEVICE, strerror(errno));
+	}
+	/* Timers and other CPUs must not decide what happens here. */
+	ASSERT_LE(0, defer_pin(-1));
+}
+
+FIXTURE_TEARDOWN(client)
+{
+	if (self->fd >= 0)
+		close(self->fd);
+	if (self->unload)
+		EXPECT_EQ(0, defer_module_unload("unwind_client"));
+}
+
+static int ctl(int fd, enum unwind_client_op op, unsigned int client,
+	       long long arg)
+{
+	struct unwind_client_ctl c = {
+		.op = op,
+		.client = client,
+		.arg = arg,
+	};
+
+	return ioctl(fd, UNWIND_CLIENT_CTL, &c) ? -errno : 0;
+}
+
+static int get_state(int fd, unsigned int client,
+		     struct unwind_client_state *st)
+{
+	memset(st, 0, sizeof(*st));
+	st->client = client;
+	return ioctl(fd, UNWIND_CLIENT_STATE, st);
+}
+
+/* From a known stack; returns what unwind_deferred_request() returned. */
+static int request(int fd, unsigned int client, enum unwind_client_ctx ctx,
+		   __u64 id)
+{
+	int ret, again;
+
+	for (again = 0; again < 100; again++) {
+		ret = defer_walk_syscall(id, BITS, __NR_ioctl, fd,
+					 UNWIND_CLIENT_REQUEST(client, ctx));
+		/* The softirq was left to its thread: not our task. */
+		if (ret != -EXDEV)
+			return ret;
+		usleep(1000);
+	}
+	return ret;
+}
+
+static int add_client(int fd, unsigned int client)
+{
+	return ctl(fd, UNWIND_OP_REGISTER, client, 0) ?:
+	       ctl(fd, UNWIND_OP_ENABLE, client, 0);
+}
+
+#define STATE(client)	ASSERT_EQ(0, get_state(self->fd, client, &self->st))
+
+#define EXPECT_STACK(id) do {						\
+	int __want = defer_expect(self->want, id, BITS, walk_syscall_ip); \
+									\
+	EXPECT_TRUE(defer_same(self->st.entries, self->st.nr, self->want, \
+			       __want));				\
+} while (0)
+
+/* ---- one client ---------------------------------------------------------- */
+
+static void check_context(struct __test_metadata *_metadata,
+			  FIXTURE_DATA(client) *self,
+			  enum unwind_client_ctx ctx)
+{
+	const unsigned int nr = 30;
+	__u64 last = 0;
+	unsigned int i;
+
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	for (i = 0; i < nr; i++) {
+		ASSERT_EQ(0, request(self->fd, 0, ctx, i));
+		STATE(0);
+		EXPECT_EQ(i + 1, self->st.begun);
+		EXPECT_EQ(i + 1, self->st.ended);
+		EXPECT_NE(0, self->st.cookie);
+		EXPECT_NE(last, self->st.cookie);
+		EXPECT_EQ(self->st.cookie, self->st.callback_cookie);
+		EXPECT_EQ(gettid(), self->st.callback_tid);
+		EXPECT_STACK(i);
+		last = self->st.cookie;
+	}
+	EXPECT_EQ(0, self->st.bad_context);
+	EXPECT_EQ(nr, self->st.cookies);
+}
+
+TEST_F(client, request_from_task)
+{
+	check_context(_metadata, self, UNWIND_CTX_TASK);
+}
+
+TEST_F(client, request_from_softirq)
+{
+	check_context(_metadata, self, UNWIND_CTX_SOFTIRQ);
+}
+
+TEST_F(client, request_from_hardirq)
+{
+	check_context(_metadata, self, UNWIND_CTX_HARDIRQ);
+}
+
+TEST_F(client, request_from_nmi)
+{
+	check_context(_metadata, self, UNWIND_CTX_NMI);
+}
+
+TEST_F(client, request_before_registering)
+{
+	/* Somebody has to have it enabled, or that is the answer. */
+	ASSERT_EQ(0, add_client(self->fd, 1));
+	EXPECT_EQ(-ENOENT, request(self->fd, 0, UNWIND_CTX_TASK, ID));
+	STATE(0);
+	EXPECT_EQ(0, self->st.begun);
+}
+
+TEST_F(client, request_without_enabling)
+{
+	int ret;
+
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REGISTER, 0, 0));
+	ret = request(self->fd, 0, UNWIND_CTX_TASK, ID);
+	if (!ret)
+		SKIP(return, "somebody else has deferral enabled");
+	EXPECT_EQ(-EOPNOTSUPP, ret);
+	STATE(0);
+	EXPECT_EQ(0, self->st.begun);
+}
+
+TEST_F(client, depth)
+{
+	static const unsigned int depths[] = { 1, 2, 5, BITS + 1 };
+	unsigned int i;
+
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	defer_expect(self->want, ID, BITS, walk_syscall_ip);
+	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+		ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_DEPTH, 0, depths[i]));
+		ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_HARDIRQ, ID));
+		STATE(0);
+		EXPECT_TRUE(defer_same(self->st.entries, self->st.nr,
+				       self->want, depths[i]));
+	}
+}
+
+/* ---- several clients ----------------------------------------------------- */
+
+/* Who did not ask is not called. */
+TEST_F(client, only_who_asked)
+{
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, add_client(self->fd, i));
+	for (i = 0; i < 30; i++)
+		ASSERT_EQ(0, request(self->fd, i % 3 ? 0 : 2,
+				     i % UNWIND_CTX_NR, i));
+	STATE(0);
+	EXPECT_EQ(20, self->st.ended);
+	EXPECT_EQ(20, self->st.cookies);
+	STATE(1);
+	EXPECT_EQ(0, self->st.ended);
+	STATE(2);
+	EXPECT_EQ(10, self->st.ended);
+}
+
+/*
+ * Two clients ask in one entry: one cookie, one call each, and for each at
+ * least the depth that it wanted.
+ */
+TEST_F(client, shared_cookie)
+{
+	static const enum unwind_client_ctx contexts[] = {
+		/* Not a softirq: that is tried again if it was not ours. */
+		UNWIND_CTX_TASK, UNWIND_CTX_HARDIRQ, UNWIND_CTX_NMI,
+	};
+	unsigned int i;
+	__u64 cookie;
+
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	ASSERT_EQ(0, add_client(self->fd, 1));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_DEPTH, 0, 3));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_ALSO, 0, 1));
+	for (i = 0; i < 21; i++) {
+		ASSERT_EQ(0, request(self->fd, 0,
+				     contexts[i % ARRAY_SIZE(contexts)], i));
+		STATE(0);
+		EXPECT_EQ(i + 1, self->st.ended);
+		EXPECT_LE(3, self->st.nr);
+		cookie = self->st.callback_cookie;
+		EXPECT_EQ(cookie, self->st.cookie);
+		STATE(1);
+		EXPECT_EQ(0, self->st.ret);
+		EXPECT_EQ(i + 1, self->st.ended);
+		EXPECT_EQ(cookie, self->st.callback_cookie);
+		EXPECT_STACK(i);
+	}
+}
+
+TEST_F(client, no_room)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < UNWIND_CLIENTS; i++) {
+		int ret = ctl(self->fd, UNWIND_OP_REGISTER, i, 0);
+
+		if (ret) {
+			EXPECT_EQ(-ENOSPC, ret);
+			break;
+		}
+		n++;
+	}
+	TH_LOG("room for %u clients", n);
+	ASSERT_LT(0, n);
+	ASSERT_GT(UNWIND_CLIENTS, n);
+	/* The ones that have a place work. */
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_ENABLE, n - 1, 0));
+	ASSERT_EQ(0, request(self->fd, n - 1, UNWIND_CTX_NMI, ID));
+	STATE(n - 1);
+	EXPECT_EQ(1, self->st.ended);
+	EXPECT_STACK(ID);
+	EXPECT_EQ(-ENOENT, request(self->fd, n, UNWIND_CTX_TASK, ID));
+	/* A place that gets free can be taken. */
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_UNREGISTER, 0, 0));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REGISTER, n, 0));
+	ASSERT_EQ(0, request(self->fd, n, UNWIND_CTX_TASK, ID));
+	STATE(n);
+	EXPECT_EQ(1, self->st.ended);
+}
+
+/* ---- requests from inside the callback ----------------------------------- */
+
+/* In task context they would never end, and are refused. */
+TEST_F(client, nested_in_task_context)
+{
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_CTX, 0, UNWIND_CTX_TASK));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_REQUESTS, 0, 1));
+	ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_TASK, ID));
+	STATE(0);
+	EXPECT_EQ(-EBUSY, self->st.nested_ret);
+	EXPECT_EQ(1, self->st.ended);
+}
+
+/* In an interrupt they get a cookie and a call of their own. */
+static void check_nested(struct __test_metadata *_metadata,
+			 FIXTURE_DATA(client) *self,
+			 enum unwind_client_ctx ctx)
+{
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	ASSERT_EQ(0, add_client(self->fd, 1));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_CTX, 0, ctx));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_REQUESTS, 0, 3));
+	ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_TASK, ID));
+	STATE(0);
+	EXPECT_EQ(0, self->st.nested_ret);
+	EXPECT_EQ(4, self->st.requests);
+	EXPECT_EQ(4, self->st.cookies);
+	EXPECT_EQ(4, self->st.ended);
+	EXPECT_EQ(0, self->st.refused);
+	EXPECT_EQ(self->st.nested_cookie, self->st.callback_cookie);
+	EXPECT_STACK(ID);
+	STATE(1);
+	EXPECT_EQ(0, self->st.begun);
+}
+
+TEST_F(client, nested_in_hardirq)
+{
+	check_nested(_metadata, self, UNWIND_CTX_HARDIRQ);
+}
+
+TEST_F(client, nested_in_nmi)
+{
+	check_nested(_metadata, self, UNWIND_CTX_NMI);
+}
+
+/* A callback that always asks again does not keep the task in the kernel. */
+TEST_F_TIMEOUT(client, rounds_are_bounded, 20)
+{
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_CTX, 0,
+			 UNWIND_CTX_HARDIRQ));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_REQUESTS, 0, 100000));
+	ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_TASK, ID));
+	STATE(0);
+	TH_LOG("%llu callbacks, then %d", self->st.ended, self->st.nested_ret);
+	EXPECT_EQ(-EBUSY, self->st.nested_ret);
+	EXPECT_LT(1, self->st.ended);
+	EXPECT_GT(1000, self->st.ended);
+	EXPECT_EQ(self->st.cookies, self->st.ended);
+	/* The next entry starts afresh. */
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_REQUESTS, 0, 0));
+	ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_TASK, ID));
+}
+
+/* ---- unregistering ------------------------------------------------------- */
+
+struct asker {
+	int fd;
+	int ret;
+};
+
+static void *ask(void *arg)
+{
+	struct asker *a = arg;
+
+	a->ret = request(a->fd, 0, UNWIND_CTX_TASK, ID);
+	return NULL;
+}
+
+/* Wait until a callback of client 0 runs; false if none does. */
+static bool wait_running(int fd)
+{
+	struct unwind_client_state st;
+	unsigned int i;
+
+	for (i = 0; i < 500; i++) {
+		if (get_state(fd, 0, &st))
+			return false;
+		if (st.running)
+			return true;
+		usleep(2000);
+	}
+	return false;
+}
+
+/* It returns when no callback runs any more. */
+TEST_F(client, unregister_waits_for_callback)
+{
+	struct asker a = { .fd = self->fd, .ret = 1 };
+	pthread_t t;
+
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_SLEEP, 0, 800));
+	ASSERT_EQ(0, pthread_create(&t, NULL, ask, &a));
+	ASSERT_TRUE(wait_running(self->fd));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_UNREGISTER, 0, 0));
+	STATE(0);
+	EXPECT_EQ(0, self->st.running);
+	EXPECT_EQ(1, self->st.ended);
+	pthread_join(t, NULL);
+	EXPECT_EQ(0, a.ret);
+}
+
+/*
+ * What was asked for and not served is taken back: no callback comes, neither
+ * to the client nor to the one that gets its place.
+ */
+TEST_F(client, unregister_takes_requests_back)
+{
+	struct asker a = { .fd = self->fd, .ret = 1 };
+	unsigned int i;
+	pthread_t t;
+
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REQUEST_SLEEP, 0, 1000));
+	ASSERT_EQ(0, pthread_create(&t, NULL, ask, &a));
+	for (i = 0; i < 200; i++) {
+		STATE(0);
+		if (self->st.requests)
+			break;
+		usleep(2000);
+	}
+	ASSERT_EQ(1, self->st.requests);
+	ASSERT_EQ(0, self->st.begun);
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_UNREGISTER, 0, 0));
+	ASSERT_EQ(0, add_client(self->fd, 1));
+	pthread_join(t, NULL);
+	EXPECT_EQ(0, a.ret);
+	STATE(0);
+	EXPECT_EQ(0, self->st.begun);
+	STATE(1);
+	EXPECT_EQ(0, self->st.begun);
+	/* The new one works. */
+	ASSERT_EQ(0, request(self->fd, 1, UNWIND_CTX_NMI, ID));
+	STATE(1);
+	EXPECT_EQ(1, self->st.ended);
+}
+
+static volatile bool stop;
+
+static void *ask_in_a_loop(void *arg)
+{
+	struct asker *a = arg;
+	unsigned int i;
+
+	a->ret = 0;
+	for (i = 0; !stop; i++) {
+		int ret = request(a->fd, 0, i % UNWIND_CTX_NR, i);
+
+		if (ret && ret != -ENOENT && ret != -EBUSY && ret != -EAGAIN)
+			a->ret = ret;
+	}
+	return NULL;
+}
+
+/* Come and go while others ask: nothing is called that is not registered. */
+TEST_F_TIMEOUT(client, unregister_under_load, 60)
+{
+	struct asker a[3] = {};
+	pthread_t t[3];
+	unsigned int i;
+	cpu_set_t all;
+
+	memset(&all, 0xff, sizeof(all));
+	sched_setaffinity(0, sizeof(all), &all);
+	/* Keeps deferral enabled. */
+	ASSERT_EQ(0, add_client(self->fd, 1));
+	stop = false;
+	for (i = 0; i < 3; i++) {
+		a[i].fd = self->fd;
+		ASSERT_EQ(0, pthread_create(&t[i], NULL, ask_in_a_loop, &a[i]));
+	}
+	for (i = 0; i < 40; i++) {
+		ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REGISTER, 0, 0));
+		usleep(10000);
+		ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_UNREGISTER, 0, 0));
+		STATE(0);
+		EXPECT_EQ(0, self->st.running);
+		EXPECT_EQ(self->st.begun, self->st.ended);
+	}
+	stop = true;
+	for (i = 0; i < 3; i++) {
+		pthread_join(t[i], NULL);
+		EXPECT_EQ(0, a[i].ret);
+	}
+	STATE(0);
+	TH_LOG("%llu requests, %llu callbacks, %llu refused", self->st.requests,
+	       self->st.ended, self->st.refused);
+	EXPECT_LT(0, self->st.ended);
+	EXPECT_EQ(0, self->st.bad_context);
+}
+
+/* ---- storm --------------------------------------------------------------- */
+
+/*
+ * A timer asks every 200 us, whatever the task does.  Each cookie that was
+ * drawn is called back once.
+ */
+TEST_F_TIMEOUT(client, storm, 30)
+{
+	__u64 end;
+
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_STORM, 0, 200));
+	end = defer_now() + 2 * DEFER_NSEC_PER_SEC;
+	while (defer_now() < end) {
+		defer_walk_spin(ID, BITS, 10000);
+		defer_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
+		sched_yield();
+	}
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_STORM, 0, 0));
+	STATE(0);
+	TH_LOG("%llu requests, %llu cookies, %llu callbacks, %llu refused (%d)",
+	       self->st.requests, self->st.cookies, self->st.ended,
+	       self->st.refused, self->st.refused_ret);
+	EXPECT_LT(200, self->st.ended);
+	EXPECT_EQ(self->st.cookies, self->st.ended);
+	EXPECT_EQ(0, self->st.bad_context);
+	EXPECT_EQ(0, self->st.running);
+}
+
+TEST_HARNESS_MAIN

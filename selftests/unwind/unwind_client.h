@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* Between test_modules/unwind_client and its tests. */
+#ifndef SELFTESTS_UNWIND_CLIENT_H
+#define SELFTESTS_UNWIND_CLIENT_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define UNWIND_CLIENT_DEVICE	"/dev/unwind_client"
+/* More than the kernel has room for. */
+#define UNWIND_CLIENTS		16
+#define UNWIND_CLIENT_ENTRIES	256
+
+/* Where a request comes from. */
+enum unwind_client_ctx {
+	UNWIND_CTX_TASK,
+	UNWIND_CTX_SOFTIRQ,
+	UNWIND_CTX_HARDIRQ,
+	UNWIND_CTX_NMI,
+	UNWIND_CTX_NR,
+};
+
+/*
+ * Make a request: a system call with two arguments, so that the stack it is
+ * made from can be known.  Returns what the request returned.
+ */
+#define UNWIND_CLIENT_REQUEST(client, ctx)	\
+	_IO('u', (ctx) * UNWIND_CLIENTS + (client))
+
+enum unwind_client_op {
+	UNWIND_OP_REGISTER,
+	UNWIND_OP_UNREGISTER,
+	UNWIND_OP_ENABLE,
+	UNWIND_OP_DISABLE,
+	/* Depth of this client's requests. */
+	UNWIND_OP_DEPTH,
+	/* The system call that requests does so for this client, too; -1: none. */
+	UNWIND_OP_ALSO,
+	/* The callback sleeps so many ms. */
+	UNWIND_OP_CALLBACK_SLEEP,
+	/* The system call that requests sleeps so many ms afterwards. */
+	UNWIND_OP_REQUEST_SLEEP,
+	/* Context of a request that the callback makes; -1 for none. */
+	UNWIND_OP_CALLBACK_CTX,
+	/* How often it does so. */
+	UNWIND_OP_CALLBACK_REQUESTS,
+	/* Requests from a timer of this CPU, every so many us; 0 ends it. */
+	UNWIND_OP_STORM,
+};
+
+struct unwind_client_ctl {
+	__u32	op;
+	__u32	client;
+	__s64	arg;
+};
+
+#define UNWIND_CLIENT_CTL	_IOW('v', 0, struct unwind_client_ctl)
+
+struct unwind_client_state {
+	/* In: which client. */
+	__u32	client;
+	/* The last request: result, cookie. */
+	__s32	ret;
+	__u64	cookie;
+	/* Requests that succeeded, and how many of them drew a new cookie. */
+	__u64	requests;
+	__u64	cookies;
+	/* Requests that were refused, and the last reason. */
+	__u64	refused;
+	__s32	refused_ret;
+	/* Callbacks that are running, that have begun, that have ended. */
+	__u32	running;
+	__u64	begun;
+	__u64	ended;
+	/* The last callback. */
+	__u64	callback_cookie;
+	__u32	callback_tid;
+	__u32	nr;
+	__u64	entries[UNWIND_CLIENT_ENTRIES];
+	/* Callbacks in a context where none should be. */
+	__u64	bad_context;
+	/* The last request from inside a callback. */
+	__s32	nested_ret;
+	__u32	pad;
+	__u64	nested_cookie;
+};
+
+#define UNWIND_CLIENT_STATE	_IOWR('v', 1, struct unwind_client_state)
+
+#endif /* SELFTESTS_UNWIND_CLIENT_H */

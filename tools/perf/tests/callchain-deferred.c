@@ -1,0 +1,867 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Deferred user callchains, from records that are made here. */
+#include <byteswap.h>
+#include <inttypes.h>
+#include <linux/kernel.h>
+#include <limits.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/callchain.h"
+#include "util/callchain-deferred.h"
+#include "util/debug.h"
+#include "util/event.h"
+#include "util/evlist.h"
+#include "util/evsel.h"
+#include "util/machine.h"
+#include "util/parse-events.h"
+#include "util/record.h"
+#include "util/sample.h"
+#include "util/session.h"
+#include "util/symbol.h"
+#include "util/thread.h"
+#include "tests.h"
+#include "tests/hists_common.h"
+
+#define MAX_IPS		8
+
+union chain {
+	struct ip_callchain callchain;
+	u64 data[MAX_IPS + 1];
+};
+
+/* The names that the chain resolves to, in this order, separated by spaces */
+static int resolve(struct thread *thread, struct ip_callchain *chain,
+		   enum chain_order order, char *names, size_t size)
+{
+	enum chain_order saved_order = callchain_param.order;
+	struct callchain_cursor *cursor = get_tls_callchain_cursor();
+	struct callchain_cursor_node *node;
+	struct evsel evsel = { .core = { .attr = { .size = 0, }, }, };
+	struct perf_sample sample = { .callchain = chain, };
+	int err;
+
+	callchain_param.order = order;
+	err = thread__resolve_callchain(thread, cursor, &evsel, &sample, NULL,
+					NULL, PERF_MAX_STACK_DEPTH);
+	callchain_param.order = saved_order;
+	if (err)
+		return err;
+
+	names[0] = '\0';
+	callchain_cursor_commit(cursor);
+	while ((node = callchain_cursor_current(cursor)) != NULL) {
+		size_t len = strlen(names);
+
+		if (node->ms.sym)
+			scnprintf(names + len, size - len, " %s", node->ms.sym->name);
+		else
+			scnprintf(names + len, size - len, " %#" PRIx64, node->ip);
+		callchain_cursor_advance(cursor);
+	}
+
+	return 0;
+}
+
+static const struct {
+	union chain chain;
+	const char *callee, *caller;
+} marker_cases[] = {
+	{
+		.chain.data = { 2, FAKE_IP_LIBC_MALLOC, FAKE_IP_PERF_CMD_RECORD, },
+		.callee = " malloc cmd_record",
+		.caller = " cmd_record malloc",
+	}, {
+		/* A cookie that would make a good address */
+		.chain.data = {
+			4, FAKE_IP_LIBC_MALLOC, FAKE_IP_PERF_CMD_RECORD,
+			PERF_CONTEXT_USER_DEFERRED, FAKE_IP_PERF_MAIN,
+		},
+		.callee = " malloc cmd_record [deferred]",
+		.caller = " [deferred] cmd_record malloc",
+	}, {
+		/* and one that looks like the marker */
+		.chain.data = {
+			3, FAKE_IP_LIBC_MALLOC,
+			PERF_CONTEXT_USER_DEFERRED, PERF_CONTEXT_USER_DEFERRED,
+		},
+		.callee = " malloc [deferred]",
+		.caller = " [deferred] malloc",
+	}, {
+		/* The cookie cut off */
+		.chain.data = {
+			2, FAKE_IP_LIBC_MALLOC, PERF_CONTEXT_USER_DEFERRED,
+		},
+		.callee = " malloc [deferred]",
+		.caller = " [deferred] malloc",
+	}, {
+		/* No kernel part */
+		.chain.data = { 2, PERF_CONTEXT_USER_DEFERRED, FAKE_IP_PERF_MAIN, },
+		.callee = " [deferred]",
+		.caller = " [deferred]",
+	},
+};
+
+/* Without its user part a chain ends in a marker and never in a cookie. */
+static int test__deferred_marker(struct test_suite *test __maybe_unused,
+				 int subtest __maybe_unused)
+{
+	struct machines machines;
+	struct machine *machine;
+	struct thread *thread = NULL;
+	char names[256];
+	int ret = TEST_FAIL;
+
+	machines__init(&machines);
+	machine = setup_fake_machine(&machines);
+	if (machine)
+		thread = machine__findnew_thread(machine, FAKE_PID_PERF1, FAKE_PID_PERF1);
+	if (!thread)
+		goto out;
+
+	for (size_t i = 0; i < ARRAY_SIZE(marker_cases); i++) {
+		union chain chain = marker_cases[i].chain;
+
+		if (resolve(thread, &chain.callchain, ORDER_CALLEE, names, sizeof(names)) ||
+		    strcmp(names, marker_cases[i].callee)) {
+			pr_debug("case %zu, callee first: '%s' instead of '%s'\n",
+				 i, names, marker_cases[i].callee);
+			goto out;
+		}
+		if (resolve(thread, &chain.callchain, ORDER_CALLER, names, sizeof(names)) ||
+		    strcmp(names, marker_cases[i].caller)) {
+			pr_debug("case %zu, caller first: '%s' instead of '%s'\n",
+				 i, names, marker_cases[i].caller);
+			goto out;
+		}
+	}
+	ret = TEST_OK;
+out:
+	thread__put(thread);
+	machines__exit(&machines);
+	return ret;
+}
+
+#define SAMPLE_TYPE_TIME	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN)
+#define SAMPLE_TYPE_NO_TIME	(PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN)
+#define COOKIE(x)		(0xabcd000000000000ULL + (x))
+#define NO_RECORD		0
+
+/* A file of records, as perf record would have written it */
+struct fake_file {
+	FILE		*fp;
+	struct evlist	*evlist;
+	bool		needs_swap;
+	u64		sample_type;
+};
+
+static int fake_file__init(struct fake_file *file, u64 sample_type, bool needs_swap)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_type = sample_type,
+		.sample_id_all = 1,
+		.defer_callchain = 1,
+	};
+	struct evsel *evsel;
+
+	file->sample_type = sample_type;
+	file->needs_swap = needs_swap;
+	file->fp = tmpfile();
+	file->evlist = evlist__new();
+	evsel = evsel__new(&attr);
+	if (!file->fp || !file->evlist || !evsel)
+		return -1;
+
+	evsel->needs_swap = needs_swap;
+	evlist__add(file->evlist, evsel);
+	evlist__set_id_pos(file->evlist);
+
+	return 0;
+}
+
+static void fake_file__exit(struct fake_file *file)
+{
+	evlist__delete(file->evlist);
+	if (file->fp)
+		fclose(file->fp);
+}
+
+static void put_u64(struct fake_file *file, u64 val)
+{
+	if (file->needs_swap)
+		val = bswap_64(val);
+	fwrite(&val, sizeof(val), 1, file->fp);
+}
+
+static void put_header(struct fake_file *file, u32 type, u16 size)
+{
+	struct perf_event_header header = {
+		.type = type,
+		.misc = PERF_RECORD_MISC_USER,
+		.size = size,
+	};
+
+	if (file->needs_swap)
+		perf_event_header__bswap(&header);
+	fwrite(&header, sizeof(header), 1, file->fp);
+}
+
+static void put_tid(struct fake_file *file, u32 tid)
+{
+	u32 ids[2] = { tid, tid };
+
+	if (file->needs_swap) {
+		ids[0] = bswap_32(tid);
+		ids[1] = bswap_32(tid);
+	}
+	fwrite(ids, sizeof(ids), 1, file->fp);
+}
+
+/* A record with two ips, first and first + 1. Returns where it is. */
+static u64 put_record(struct fake_file *file, u64 cookie, u32 tid, u64 time, u64 first)
+{
+	bool has_time = file->sample_type & PERF_SAMPLE_TIME;
+	u64 pos = ftell(file->fp);
+
+	put_header(file, PERF_RECORD_CALLCHAIN_DEFERRED,
+		   sizeof(struct perf_record_callchain_deferred) +
+		   (has_time ? 4 : 3) * sizeof(u64));
+	put_u64(file, cookie);
+	put_u64(file, 2);
+	put_u64(file, first);
+	put_u64(file, first + 1);
+	put_tid(file, tid);
+	if (has_time)
+		put_u64(file, time);
+
+	return pos;
+}
+
+static struct callchain_deferred *fake_file__index(struct fake_file *file)
+{
+	struct callchain_deferred *cd = callchain_deferred__new(file->evlist,
+								file->needs_swap);
+
+	fflush(file->fp);
+	if (cd && (callchain_deferred__index_file(cd, fileno(file->fp), 0,
+						  ftell(file->fp), NULL, NULL) ||
+		   callchain_deferred__index_done(cd))) {
+		callchain_deferred__delete(cd);
+		cd = NULL;
+	}
+
+	return cd;
+}
+
+/*
+ * Deliver a sample and say whose user part it got: the first ip of the record,
+ * NO_RECORD for the marker alone, UINT64_MAX for anything else.
+ */
+static u64 deliver_sample(struct callchain_deferred *cd, u64 cookie, u32 tid,
+			  u64 time, u64 file_offset)
+{
+	union perf_event event = { .header = { .type = PERF_RECORD_SAMPLE, }, };
+	union chain chain = {
+		.data = {
+			4, PERF_CONTEXT_KERNEL, 42, PERF_CONTEXT_USER_DEFERRED, cookie,
+		},
+	};
+	struct perf_sample sample = {
+		.pid = tid,
+		.tid = tid,
+		.time = time,
+		.cpumode = PERF_RECORD_MISC_KERNEL,
+		.callchain = &chain.callchain,
+		.deferred_cookie = cookie,
+	};
+	u64 *ips;
+
+	if (callchain_deferred__process(cd, &event, &sample, file_offset))
+		return UINT64_MAX;
+
+	ips = sample.callchain->ips;
+	if (sample.callchain->nr < 3 || ips[0] != PERF_CONTEXT_KERNEL || ips[1] != 42)
+		return UINT64_MAX;
+	if (sample.callchain->nr == 3 && ips[2] == PERF_CONTEXT_USER_DEFERRED)
+		return NO_RECORD;
+	if (sample.callchain->nr == 5 && ips[2] == PERF_CONTEXT_USER && ips[4] == ips[3] + 1)
+		return ips[3];
+
+	return UINT64_MAX;
+}
+
+/* An event that says something about a task without being completed */
+static int deliver_event(struct callchain_deferred *cd, u32 type, u64 cpumode,
+			 u32 tid, u64 time)
+{
+	union perf_event event = { .fork = { .header = { .type = type, }, .tid = tid, }, };
+	struct perf_sample sample = {
+		.pid = tid,
+		.tid = tid,
+		.time = time,
+		.cpumode = cpumode,
+	};
+
+	return callchain_deferred__process(cd, &event, &sample, 0);
+}
+
+static int check_stats(struct callchain_deferred *cd, u64 merged, u64 pending,
+		       u64 unmatched, u64 unmerged)
+{
+	struct callchain_deferred_stats stats;
+
+	callchain_deferred__stats(cd, &stats);
+	pr_debug("merged %" PRIu64 " pending %" PRIu64 "\n", stats.merged, stats.pending);
+	pr_debug("unmatched %" PRIu64 " unmerged %" PRIu64 "\n", stats.unmatched, stats.unmerged);
+
+	return stats.merged == merged && stats.pending == pending &&
+	       stats.unmatched == unmatched && stats.unmerged == unmerged &&
+	       stats.requested == merged + pending + unmatched + unmerged ? 0 : -1;
+}
+
+#define SAMPLE_GETS(what, cookie, tid, time, expected)				\
+do {										\
+	u64 __got = deliver_sample(cd, cookie, tid, time, 0);			\
+										\
+	if (__got != (u64)(expected)) {						\
+		pr_debug("FAILED %s:%d %s: %#" PRIx64 "\n", __FILE__, __LINE__,	\
+			 what, __got);						\
+		goto out;							\
+	}									\
+} while (0)
+
+#define CHECK(what, cond)							\
+do {										\
+	if (!(cond)) {								\
+		pr_debug("FAILED %s:%d %s\n", __FILE__, __LINE__, what);	\
+		goto out;							\
+	}									\
+} while (0)
+
+static int do_test_merge(bool needs_swap)
+{
+	struct callchain_deferred *cd = NULL;
+	struct fake_file file;
+	int ret = TEST_FAIL;
+
+	if (fake_file__init(&file, SAMPLE_TYPE_TIME, needs_swap))
+		goto out;
+
+	/* One record each, in no order */
+	put_record(&file, COOKIE(3), 103, 300, 0x3000);
+	put_record(&file, COOKIE(1), 101, 100, 0x1000);
+	put_record(&file, COOKIE(2), 102, 200, 0x2000);
+
+	/* One cookie of two tasks */
+	put_record(&file, COOKIE(4), 101, 400, 0x4000);
+	put_record(&file, COOKIE(4), 102, 401, 0x4100);
+
+	/* Duplicates of one task, the newer one first */
+	put_record(&file, COOKIE(5), 101, 560, 0x5100);
+	put_record(&file, COOKIE(5), 101, 520, 0x5000);
+
+	/* More ties than are looked at, the right one is too far */
+	for (int i = 0; i < 1000; i++)
+		put_record(&file, COOKIE(6), 1000 + i, 600 + i, 0x6000 + i);
+
+	/* What looks like a record to those who do not skip the AUX data */
+	put_header(&file, PERF_RECORD_AUXTRACE, sizeof(struct perf_record_auxtrace));
+	put_u64(&file, 6 * sizeof(u64));
+	for (size_t i = 2; i < sizeof(struct perf_record_auxtrace) / sizeof(u64); i++)
+		put_u64(&file, 0);
+	put_u64(&file, 0);
+	/* 6 u64, the header among them */
+	put_header(&file, PERF_RECORD_CALLCHAIN_DEFERRED,
+		   sizeof(struct perf_record_callchain_deferred) + 2 * sizeof(u64));
+	put_u64(&file, COOKIE(7));
+	put_u64(&file, 0);
+	put_u64(&file, 0);
+	put_u64(&file, 700);
+
+	/* User parts that are empty, or try to be kernel addresses */
+	put_record(&file, COOKIE(8), 101, 800, 0x8000);
+	put_record(&file, COOKIE(9), 101, 900, PERF_CONTEXT_KERNEL);
+
+	cd = fake_file__index(&file);
+	CHECK("index", cd);
+
+	SAMPLE_GETS("first", COOKIE(1), 101, 90, 0x1000);
+	SAMPLE_GETS("second", COOKIE(2), 102, 190, 0x2000);
+	SAMPLE_GETS("same as before", COOKIE(2), 102, 191, 0x2000);
+	SAMPLE_GETS("third", COOKIE(3), 103, 290, 0x3000);
+	SAMPLE_GETS("older record", COOKIE(3), 103, 301, 0x3000);
+	SAMPLE_GETS("other tid, no tie", COOKIE(3), 999, 290, 0x3000);
+
+	SAMPLE_GETS("tie, first tid", COOKIE(4), 101, 390, 0x4000);
+	SAMPLE_GETS("tie, second tid", COOKIE(4), 102, 390, 0x4100);
+	SAMPLE_GETS("tie, unknown tid", COOKIE(4), 103, 390, 0x4000);
+	SAMPLE_GETS("tie, tid 0", COOKIE(4), 0, 390, 0x4000);
+	SAMPLE_GETS("tie, tid -1", COOKIE(4), -1, 390, 0x4000);
+	SAMPLE_GETS("tie, only one is later", COOKIE(4), 101, 401, 0x4100);
+
+	SAMPLE_GETS("duplicate, before both", COOKIE(5), 101, 510, 0x5000);
+	SAMPLE_GETS("duplicate, at the first", COOKIE(5), 101, 520, 0x5000);
+	SAMPLE_GETS("duplicate, between", COOKIE(5), 101, 521, 0x5100);
+	SAMPLE_GETS("duplicate, after both", COOKIE(5), 101, 561, 0x5100);
+
+	SAMPLE_GETS("many ties, near", COOKIE(6), 1010, 600, 0x600a);
+	SAMPLE_GETS("many ties, far", COOKIE(6), 1900, 600, 0x6000);
+	SAMPLE_GETS("many ties, far but later", COOKIE(6), 1900, 1490, 0x6000 + 900);
+
+	SAMPLE_GETS("AUX data", COOKIE(7), 101, 690, NO_RECORD);
+	SAMPLE_GETS("last record", COOKIE(8), 101, 790, 0x8000);
+	/* kernel part and PERF_CONTEXT_USER only */
+	SAMPLE_GETS("forged context", COOKIE(9), 101, 890, UINT64_MAX);
+	SAMPLE_GETS("below all", 1, 101, 890, NO_RECORD);
+	SAMPLE_GETS("above all", UINT64_MAX, 101, 890, NO_RECORD);
+
+	ret = TEST_OK;
+out:
+	callchain_deferred__delete(cd);
+	fake_file__exit(&file);
+	return ret;
+}
+
+static int test__deferred_merge(struct test_suite *test __maybe_unused,
+				int subtest __maybe_unused)
+{
+	return do_test_merge(/*needs_swap=*/false);
+}
+
+static int test__deferred_merge_swapped(struct test_suite *test __maybe_unused,
+					int subtest __maybe_unused)
+{
+	return do_test_merge(/*needs_swap=*/true);
+}
+
+/* Where events carry no time the order is that of the file. */
+static int test__deferred_no_time(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	struct callchain_deferred *cd = NULL;
+	u64 first, second, got;
+	struct fake_file file;
+	int ret = TEST_FAIL;
+
+	if (fake_file__init(&file, SAMPLE_TYPE_NO_TIME, false))
+		goto out;
+
+	first = put_record(&file, COOKIE(1), 101, 0, 0x1000);
+	second = put_record(&file, COOKIE(1), 101, 0, 0x2000);
+	cd = fake_file__index(&file);
+	CHECK("index", cd);
+
+	got = deliver_sample(cd, COOKIE(1), 101, -1, first);
+	CHECK("before the first", got == 0x1000);
+	got = deliver_sample(cd, COOKIE(1), 101, -1, first + 1);
+	CHECK("before the second", got == 0x2000);
+	got = deliver_sample(cd, COOKIE(1), 101, -1, second + 1);
+	CHECK("after both", got == 0x2000);
+	ret = TEST_OK;
+out:
+	callchain_deferred__delete(cd);
+	fake_file__exit(&file);
+	return ret;
+}
+
+/* "Decompresses" by copying, as perf_session__decompress() lays blocks out. */
+static struct decomp *fake_inflate(void *arg, union perf_event *event, u64 file_offset)
+{
+	struct decomp **blocks = arg, *last = NULL, *decomp;
+	size_t size = event->header.size - sizeof(event->pack);
+	size_t rest = 0;
+
+	while (*blocks) {
+		last = *blocks;
+		blocks = &last->next;
+	}
+	if (last)
+		rest = last->size - last->head;
+
+	decomp = calloc(1, sizeof(*decomp) + rest + size);
+	if (!decomp)
+		return NULL;
+
+	if (rest)
+		memcpy(decomp->data, last->data + last->head, rest);
+	memcpy(decomp->data + rest, event->pack.data, size);
+	decomp->size = rest + size;
+	decomp->file_pos = file_offset;
+	*blocks = decomp;
+
+	return decomp;
+}
+
+#define NR_COMPRESSED	100
+
+static int do_test_compressed(bool needs_swap)
+{
+	struct decomp *blocks = NULL, *decomp, *next;
+	struct callchain_deferred *cd = NULL;
+	struct fake_file raw = {}, file = {};
+	int ret = TEST_FAIL, nr_blocks = 0;
+	u64 left, size;
+	char *buf = NULL;
+
+	if (fake_file__init(&raw, SAMPLE_TYPE_TIME, needs_swap) ||
+	    fake_file__init(&file, SAMPLE_TYPE_TIME, needs_swap))
+		goto out;
+
+	for (int i = 0; i < NR_COMPRESSED; i++)
+		put_record(&raw, COOKIE(i), 101, 100 * (i + 1), 0x1000 + 2 * i);
+
+	/* Pieces that end within records and within headers */
+	left = ftell(raw.fp);
+	buf = malloc(left);
+	CHECK("malloc", buf);
+	rewind(raw.fp);
+	CHECK("read", fread(buf, left, 1, raw.fp) == 1);
+	for (u64 pos = 0; left; pos += size, left -= size) {
+		size = 4 * (1 + nr_blocks++ % 61);
+		if (size > left)
+			size = left;
+		put_header(&file, PERF_RECORD_COMPRESSED,
+			   sizeof(struct perf_record_compressed) + size);
+		fwrite(buf + pos, size, 1, file.fp);
+	}
+	fflush(file.fp);
+
+	cd = callchain_deferred__new(file.evlist, needs_swap);
+	CHECK("new", cd);
+	CHECK("index", !callchain_deferred__index_file(cd, fileno(file.fp), 0, ftell(file.fp),
+						       fake_inflate, &blocks));
+	CHECK("done", !callchain_deferred__index_done(cd));
+
+	for (int i = 0; i < NR_COMPRESSED; i++)
+		SAMPLE_GETS("not delivered", COOKIE(i), 101, 100 * i, 0x1000 + 2 * i);
+
+	/* What is delivered is swapped in place. */
+	for (decomp = blocks; decomp && needs_swap; decomp = decomp->next) {
+		u64 pos = 0;
+
+		while (pos + sizeof(struct perf_event_header) <= decomp->size) {
+			union perf_event *event = (void *)(decomp->data + pos);
+
+			perf_event_header__bswap(&event->header);
+			if (pos + event->header.size > decomp->size) {
+				perf_event_header__bswap(&event->header);
+				break;
+			}
+			callchain_deferred__swap(event, true);
+			pos += event->header.size;
+		}
+	}
+	for (int i = 0; i < NR_COMPRESSED; i++)
+		SAMPLE_GETS("delivered", COOKIE(i), 101, 100 * i, 0x1000 + 2 * i);
+	SAMPLE_GETS("beyond", COOKIE(NR_COMPRESSED), 101, 90, NO_RECORD);
+	ret = TEST_OK;
+out:
+	callchain_deferred__delete(cd);
+	for (decomp = blocks; decomp; decomp = next) {
+		next = decomp->next;
+		free(decomp);
+	}
+	free(buf);
+	fake_file__exit(&raw);
+	fake_file__exit(&file);
+	return ret;
+}
+
+static int test__deferred_compressed(struct test_suite *test __maybe_unused,
+				     int subtest __maybe_unused)
+{
+	int ret = do_test_compressed(/*needs_swap=*/false);
+
+	return ret == TEST_OK ? do_test_compressed(/*needs_swap=*/true) : ret;
+}
+
+/* Whatever the last record looks like, those before it can be used. */
+static int test__deferred_bad_file(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	struct callchain_deferred *cd = NULL;
+	struct fake_file file;
+	int ret = TEST_FAIL;
+	u64 last, end;
+
+	if (fake_file__init(&file, SAMPLE_TYPE_TIME, false))
+		goto out;
+
+	put_record(&file, COOKIE(1), 101, 100, 0x1000);
+	last = put_record(&file, COOKIE(2), 101, 200, 0x2000);
+	end = ftell(file.fp);
+
+	/* The size says that it is all there, the file ends before. */
+	for (u64 cut = last; cut < end; cut += 4) {
+		fflush(file.fp);
+		CHECK("truncate", !ftruncate(fileno(file.fp), cut));
+		cd = callchain_deferred__new(file.evlist, false);
+		CHECK("new", cd);
+		CHECK("truncated", !callchain_deferred__index_file(cd, fileno(file.fp), 0, end,
+								    NULL, NULL));
+		CHECK("done", !callchain_deferred__index_done(cd));
+		SAMPLE_GETS("before the end", COOKIE(1), 101, 90, 0x1000);
+		SAMPLE_GETS("at the end", COOKIE(2), 101, 190, NO_RECORD);
+		callchain_deferred__delete(cd);
+		cd = NULL;
+		fseek(file.fp, last, SEEK_SET);
+		put_record(&file, COOKIE(2), 101, 200, 0x2000);
+	}
+
+	/* Sizes that no such record has */
+	for (u16 size = 0; size < end - last; size++) {
+		fseek(file.fp, last, SEEK_SET);
+		put_header(&file, PERF_RECORD_CALLCHAIN_DEFERRED, size);
+		fseek(file.fp, end, SEEK_SET);
+		cd = fake_file__index(&file);
+		CHECK("bad size", cd);
+		SAMPLE_GETS("before bad size", COOKIE(1), 101, 90, 0x1000);
+		SAMPLE_GETS("bad size", COOKIE(2), 101, 190, NO_RECORD);
+		callchain_deferred__delete(cd);
+		cd = NULL;
+	}
+
+	/* A file that changes after it was indexed */
+	fseek(file.fp, last, SEEK_SET);
+	put_record(&file, COOKIE(2), 101, 200, 0x2000);
+	cd = fake_file__index(&file);
+	CHECK("index", cd);
+	fseek(file.fp, last, SEEK_SET);
+	put_record(&file, COOKIE(3), 101, 200, 0x3000);
+	fflush(file.fp);
+	SAMPLE_GETS("changed", COOKIE(2), 101, 190, NO_RECORD);
+	CHECK("truncate", !ftruncate(fileno(file.fp), 8));
+	SAMPLE_GETS("gone", COOKIE(1), 101, 90, NO_RECORD);
+	ret = TEST_OK;
+out:
+	callchain_deferred__delete(cd);
+	fake_file__exit(&file);
+	return ret;
+}
+
+/* A record that never came: is its task in the kernel, or was it lost? */
+static int test__deferred_stats(struct test_suite *test __maybe_unused,
+				int subtest __maybe_unused)
+{
+	struct callchain_deferred *cd = NULL;
+	struct fake_file file;
+	int ret = TEST_FAIL;
+
+	if (fake_file__init(&file, SAMPLE_TYPE_TIME, false))
+		goto out;
+
+	put_record(&file, COOKIE(1), 101, 100, 0x1000);
+	cd = fake_file__index(&file);
+	CHECK("index", cd);
+
+	/* Three samples of one stay in the kernel, in any order */
+	SAMPLE_GETS("pending", COOKIE(10), 110, 220, NO_RECORD);
+	SAMPLE_GETS("pending", COOKIE(10), 110, 200, NO_RECORD);
+	SAMPLE_GETS("pending", COOKIE(10), 110, 210, NO_RECORD);
+	CHECK("pending", !check_stats(cd, 0, 3, 0, 0));
+
+	/* An older sign changes nothing, nor do events of other tasks. */
+	CHECK("user", !deliver_event(cd, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, 110, 190));
+	CHECK("user", !deliver_event(cd, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, 111, 300));
+	CHECK("kernel", !deliver_event(cd, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, 110, 300));
+	CHECK("older", !check_stats(cd, 0, 3, 0, 0));
+
+	/* A newer cookie, an older cookie that is late */
+	SAMPLE_GETS("newer", COOKIE(11), 110, 400, NO_RECORD);
+	CHECK("newer", !check_stats(cd, 0, 1, 3, 0));
+	SAMPLE_GETS("older", COOKIE(9), 110, 150, NO_RECORD);
+	CHECK("older", !check_stats(cd, 0, 1, 4, 0));
+
+	/* Each of these ends the wait. */
+	CHECK("user", !deliver_event(cd, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, 110, 401));
+	CHECK("user", !check_stats(cd, 0, 0, 5, 0));
+	SAMPLE_GETS("again", COOKIE(12), 110, 500, NO_RECORD);
+	CHECK("again", !check_stats(cd, 0, 1, 5, 0));
+	CHECK("exit", !deliver_event(cd, PERF_RECORD_EXIT, 0, 110, 501));
+	CHECK("exit", !check_stats(cd, 0, 0, 6, 0));
+	SAMPLE_GETS("again", COOKIE(13), 110, 600, NO_RECORD);
+	CHECK("record", !deliver_event(cd, PERF_RECORD_CALLCHAIN_DEFERRED, 0, 110, 601));
+	CHECK("record", !check_stats(cd, 0, 0, 7, 0));
+	SAMPLE_GETS("again", COOKIE(14), 110, 700, NO_RECORD);
+	SAMPLE_GETS("merged", COOKIE(1), 110, 701, 0x1000);
+	CHECK("merged", !check_stats(cd, 1, 0, 8, 0));
+
+	/* Nothing is known of a task without a name. */
+	SAMPLE_GETS("no tid", COOKIE(15), 0, 800, NO_RECORD);
+	CHECK("no tid", !check_stats(cd, 1, 0, 9, 0));
+	callchain_deferred__delete(cd);
+
+	/* Without an index there is nothing to expect. */
+	cd = callchain_deferred__new(file.evlist, false);
+	CHECK("new", cd);
+	SAMPLE_GETS("no index", COOKIE(1), 101, 90, NO_RECORD);
+	CHECK("no index", !check_stats(cd, 0, 0, 0, 1));
+	ret = TEST_OK;
+out:
+	callchain_deferred__delete(cd);
+	fake_file__exit(&file);
+	return ret;
+}
+
+static const struct {
+	const char *arg;
+	int ret;
+	enum perf_call_graph_mode mode;
+	bool defer;
+	u16 max_stack;
+} option_cases[] = {
+	{ "fp",			0,  CALLCHAIN_FP,    false, 0, },
+	{ "fp,16",		0,  CALLCHAIN_FP,    false, 16, },
+	{ "fp,defer",		0,  CALLCHAIN_FP,    true,  0, },
+	{ "fp,defer,16",	0,  CALLCHAIN_FP,    true,  16, },
+	{ "fp,16,defer",	0,  CALLCHAIN_FP,    true,  16, },
+	{ "fp:defer",		0,  CALLCHAIN_FP,    true,  0, },
+	{ "fp:16:defer",	0,  CALLCHAIN_FP,    true,  16, },
+	{ "dwarf",		0,  CALLCHAIN_DWARF, false, 0, },
+	{ "dwarf,4096",		0,  CALLCHAIN_DWARF, false, 0, },
+	{ "lbr",		0,  CALLCHAIN_LBR,   false, 0, },
+	{ "fp,",		0,  CALLCHAIN_FP,    false, 0, },
+	{ "fp,deferred",	-1, CALLCHAIN_NONE,  false, 0, },
+	{ "fp,16x",		-1, CALLCHAIN_NONE,  false, 0, },
+	{ "fp,16,32",		-1, CALLCHAIN_NONE,  false, 0, },
+	{ "dwarf,defer",	-1, CALLCHAIN_NONE,  false, 0, },
+	{ "lbr,defer",		-1, CALLCHAIN_NONE,  false, 0, },
+	{ "defer",		-1, CALLCHAIN_NONE,  false, 0, },
+	{ "defer,fp",		-1, CALLCHAIN_NONE,  false, 0, },
+};
+
+static int test__deferred_options(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(option_cases); i++) {
+		/* As call-graph.record-mode = fp,defer leaves it */
+		struct callchain_param param = { .record_mode = CALLCHAIN_FP, .defer = true, };
+		bool ok = parse_callchain_record_opt(option_cases[i].arg, &param) == 0;
+
+		pr_debug("--call-graph %s\n", option_cases[i].arg);
+		TEST_ASSERT_VAL("result", ok == (option_cases[i].ret == 0));
+		if (!ok)
+			continue;
+		TEST_ASSERT_VAL("mode", param.record_mode == option_cases[i].mode);
+		TEST_ASSERT_VAL("defer", param.defer == option_cases[i].defer);
+		TEST_ASSERT_VAL("max_stack", param.max_stack == option_cases[i].max_stack);
+	}
+
+	return TEST_OK;
+}
+
+/* What each event asks for: d(eferred chains), o(utput), - is neither */
+struct attr_case {
+	const char *events;
+	bool defer;
+	bool no_merge;
+	bool user_off;
+	bool tracking_dummy;
+	const char *bits[4];
+};
+
+static const struct attr_case attr_cases[] = {
+	{ "cpu-clock", .defer = true, .bits = { "do", }, },
+	{ "cpu-clock", .defer = false, .bits = { "-", }, },
+	{ "cpu-clock,task-clock", .defer = true, .bits = { "do", "do", }, },
+	/* No user callchain can be had, or nobody completes it. */
+	{ "cpu-clock:k", .defer = true, .bits = { "-", }, },
+	{ "cpu-clock:u", .defer = true, .bits = { "do", }, },
+	{ "cpu-clock", .defer = true, .user_off = true, .bits = { "-", }, },
+	{ "cpu-clock", .defer = true, .no_merge = true, .bits = { "-", }, },
+	{ "cpu-clock/call-graph=fp:defer/", .no_merge = true, .bits = { "-", }, },
+	/* These have no samples of their own. */
+	{ "dummy", .defer = true, .bits = { "-", }, },
+	{ "cpu-clock,bpf-output/no-inherit=1,name=x/", .defer = true, .bits = { "do", "-", }, },
+	/* A dummy that tracks takes all records. */
+	{ "dummy,cpu-clock", .defer = true, .bits = { "o", "d", }, },
+	{ "cpu-clock", .defer = true, .tracking_dummy = true, .bits = { "d", "o", }, },
+	{ "cpu-clock:k", .defer = true, .tracking_dummy = true, .bits = { "-", "-", }, },
+	/* Terms override what holds for all. */
+	{ "cpu-clock/call-graph=fp:defer/,task-clock", .defer = false, .bits = { "do", "-", }, },
+	{ "cpu-clock/call-graph=fp:defer:16/", .defer = false, .bits = { "do", }, },
+	{ "cpu-clock/call-graph=fp/,task-clock", .defer = true, .bits = { "-", "do", }, },
+	{ "cpu-clock/call-graph=dwarf/,task-clock", .defer = true, .bits = { "-", "do", }, },
+	{ "cpu-clock/call-graph=no/,task-clock", .defer = true, .bits = { "-", "do", }, },
+	{ "cpu-clock/max-stack=16/", .defer = true, .bits = { "do", }, },
+	{ "cpu-clock/max-stack=16/", .defer = false, .bits = { "-", }, },
+};
+
+static int check_attrs(const struct attr_case *c)
+{
+	struct record_opts opts = {
+		.sample_time = true,
+		.merges_callchains = !c->no_merge,
+		.kernel_callchains = c->user_off,
+		.user_freq = UINT_MAX,
+		.user_interval = ULLONG_MAX,
+		.freq = 4000,
+		.default_interval = 4000,
+	};
+	struct evlist *evlist = evlist__new();
+	struct evsel *evsel;
+	int ret = TEST_FAIL, i = 0;
+
+	pr_debug("%s%s\n", c->events, c->defer ? ", deferred" : "");
+	CHECK("evlist", evlist);
+	CHECK("parse", !parse_event(evlist, c->events));
+	CHECK("maps", !evlist__create_maps(evlist, &opts.target));
+	if (c->tracking_dummy)
+		CHECK("dummy", evlist__findnew_tracking_event(evlist, false));
+
+	callchain_param.defer = c->defer;
+	evlist__config(evlist, &opts, &callchain_param);
+	evlist__for_each_entry(evlist, evsel) {
+		const char *bits = c->bits[i++];
+
+		pr_debug("%s: defer_callchain %d defer_output %d\n", evsel__name(evsel),
+			 evsel->core.attr.defer_callchain, evsel->core.attr.defer_output);
+		CHECK("an event too many", bits);
+		CHECK("defer_callchain", evsel->core.attr.defer_callchain == !!strchr(bits, 'd'));
+		CHECK("defer_output", evsel->core.attr.defer_output == !!strchr(bits, 'o'));
+	}
+	CHECK("an event too few", !c->bits[i]);
+	ret = TEST_OK;
+out:
+	evlist__delete(evlist);
+	return ret;
+}
+
+static int test__deferred_attrs(struct test_suite *test __maybe_unused,
+				int subtest __maybe_unused)
+{
+	struct callchain_param saved = callchain_param;
+	int ret = TEST_OK;
+
+	callchain_param.enabled = true;
+	callchain_param.record_mode = CALLCHAIN_FP;
+	for (size_t i = 0; i < ARRAY_SIZE(attr_cases) && ret == TEST_OK; i++)
+		ret = check_attrs(&attr_cases[i]);
+	callchain_param = saved;
+
+	return ret;
+}
+
+static struct test_case tests__callchain_deferred[] = {
+	TEST_CASE("Options", deferred_options),
+	TEST_CASE("Event attributes", deferred_attrs),
+	TEST_CASE("Missing user part", deferred_marker),
+	TEST_CASE("Merging", deferred_merge),
+	TEST_CASE("Merging, other byte order", deferred_merge_swapped),
+	TEST_CASE("Merging without time", deferred_no_time),
+	TEST_CASE("Merging, compressed", deferred_compressed),
+	TEST_CASE("Truncated and crafted files", deferred_bad_file),
+	TEST_CASE("Statistics", deferred_stats),
+	{	.name = NULL, }
+};
+
+struct test_suite suite__callchain_deferred = {
+	.desc = "Deferred callchains",
+	.test_cases = tests__callchain_deferred,
+};

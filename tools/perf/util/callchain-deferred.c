@@ -1,0 +1,920 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user callchains: a sample carries the kernel part of its callchain
+ * and a cookie, a later PERF_RECORD_CALLCHAIN_DEFERRED with the same cookie
+ * carries the user part.
+ *
+ * The record can be far behind the sample, as a task may sleep in the kernel
+ * for long. Files are therefore read twice. The first pass looks at nothing but
+ * headers and notes where the record of each cookie is. In the second one, which
+ * delivers the events, a sample gets its user part at once: it stays in its
+ * place, is resolved against the maps of its time, and nothing has to wait.
+ *
+ * What can be read only once has no index. Its samples are delivered without
+ * their user part and counted as unmerged.
+ */
+#include <byteswap.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include <linux/zalloc.h>
+#include <perf/event.h>
+
+#include "callchain.h"
+#include "callchain-deferred.h"
+#include "debug.h"
+#include "event.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "hashmap.h"
+#include "memswap.h"
+#include "sample.h"
+#include "session.h"
+
+/* What every record has: header, cookie and nr */
+#define FIXED_SIZE	sizeof(struct perf_record_callchain_deferred)
+
+/* The position of a record: a source, and an offset in it */
+#define POS_OFFSET_BITS	48
+#define POS_OFFSET_MAX	((1ULL << POS_OFFSET_BITS) - 1)
+#define POS_SOURCE_MAX	((1U << (64 - POS_OFFSET_BITS)) - 1)
+#define POS_NONE	UINT64_MAX
+
+/* A window that holds any event, and few system calls for small ones */
+#define WINDOW_SIZE	(4 * PERF_SAMPLE_MAX_SIZE)
+
+/* What is read of a record before its size is known; most are smaller. */
+#define READ_AHEAD	2048
+
+/*
+ * Records of one cookie with the wrong tid that are looked at for the right
+ * one. Cookies are unique, so there are more in crafted files only.
+ */
+#define MAX_TIES	32
+
+/*
+ * 24 bytes for a record that can be 64 KiB. The tid is not here; it is read from
+ * the record itself in the rare case that it matters.
+ */
+struct index_entry {
+	u64	cookie;
+	/* Time, or position in the file where events carry no time */
+	u64	order;
+	u64	pos;
+};
+
+struct source_block {
+	/* Offset of its first byte in the source */
+	u64		start;
+	struct decomp	*decomp;
+};
+
+/* Either a file, or blocks of what was compressed in one */
+struct source {
+	int			fd;
+	struct source_block	*blocks;
+	size_t			nr_blocks;
+	size_t			max_blocks;
+};
+
+/* The newest samples of a task that got no record */
+struct waiting {
+	u64	cookie;
+	u64	nr;
+	/* When the newest of them was taken */
+	u64	asked;
+	/* The newest sign of the task having left the kernel */
+	u64	left;
+};
+
+struct callchain_deferred {
+	struct evlist			*evlist;
+	bool				needs_swap;
+	/* There is an index, so a sample that is not in it has no record. */
+	bool				indexed;
+
+	struct source			*sources;
+	u32				nr_sources;
+
+	struct index_entry		*index;
+	size_t				nr_index;
+	size_t				max_index;
+
+	/* The record read last, in host byte order, and where it is from */
+	union {
+		union perf_event	event;
+		char			buf[PERF_SAMPLE_MAX_SIZE];
+	} record;
+	u64				record_pos;
+
+	/* The chain of the sample processed last, with or without user part */
+	struct ip_callchain		*chain;
+
+	/* From tid to struct waiting */
+	struct hashmap			*waiting;
+	struct callchain_deferred_stats	stats;
+
+	/* As the kernel noted in the buffers, and as perf asked for at the end */
+	u64				lost;
+	u64				lost_samples;
+};
+
+static bool has_fixed_part(const union perf_event *event)
+{
+	return event->header.size >= FIXED_SIZE &&
+	       event->header.size % sizeof(u64) == 0;
+}
+
+/**
+ * callchain_deferred__has_size - does the record hold what it says it holds?
+ * @event: a whole PERF_RECORD_CALLCHAIN_DEFERRED in host byte order
+ * @id_hdr_size: size of the sample_id at its end, 0 without sample_id_all
+ *
+ * Nothing but the header may be read from a record before this says yes.
+ */
+bool callchain_deferred__has_size(const union perf_event *event, u16 id_hdr_size)
+{
+	u16 room;
+
+	if (!has_fixed_part(event) ||
+	    event->header.size < FIXED_SIZE + id_hdr_size)
+		return false;
+
+	room = event->header.size - FIXED_SIZE - id_hdr_size;
+
+	return event->callchain_deferred.nr <= room / sizeof(u64);
+}
+
+/* The header is in host byte order already. A record of a bad size is left. */
+void callchain_deferred__swap(union perf_event *event,
+			      bool sample_id_all __maybe_unused)
+{
+	if (has_fixed_part(event)) {
+		mem_bswap_64(&event->header + 1,
+			     event->header.size - sizeof(event->header));
+	}
+}
+
+static size_t waiting__hash(long key, void *ctx __maybe_unused)
+{
+	return key;
+}
+
+static bool waiting__equal(long key1, long key2, void *ctx __maybe_unused)
+{
+	return key1 == key2;
+}
+
+struct callchain_deferred *callchain_deferred__new(struct evlist *evlist,
+						   bool needs_swap)
+{
+	/* A chain and a record are of 64 KiB at most, so their sum is, too. */
+	const size_t chain_size = 2 * PERF_SAMPLE_MAX_SIZE;
+	struct callchain_deferred *cd = zalloc(sizeof(*cd));
+
+	if (!cd)
+		return NULL;
+
+	cd->evlist = evlist;
+	cd->needs_swap = needs_swap;
+	cd->record_pos = POS_NONE;
+	cd->chain = malloc(chain_size);
+	cd->waiting = hashmap__new(waiting__hash, waiting__equal, NULL);
+	if (!cd->chain || IS_ERR(cd->waiting)) {
+		if (IS_ERR(cd->waiting))
+			cd->waiting = NULL;
+		callchain_deferred__delete(cd);
+		return NULL;
+	}
+
+	return cd;
+}
+
+void callchain_deferred__delete(struct callchain_deferred *cd)
+{
+	struct hashmap_entry *cur;
+	size_t bkt;
+
+	if (!cd)
+		return;
+
+	if (cd->waiting) {
+		hashmap__for_each_entry(cd->waiting, cur, bkt)
+			zfree(&cur->pvalue);
+		hashmap__free(cd->waiting);
+	}
+	for (u32 i = 0; i < cd->nr_sources; i++)
+		free(cd->sources[i].blocks);
+	free(cd->sources);
+	free(cd->index);
+	free(cd->chain);
+	free(cd);
+}
+
+static int add_source(struct callchain_deferred *cd, int fd)
+{
+	struct source *sources;
+
+	if (cd->nr_sources == POS_SOURCE_MAX)
+		return -E2BIG;
+
+	sources = realloc(cd->sources, (cd->nr_sources + 1) * sizeof(*sources));
+	if (!sources)
+		return -ENOMEM;
+
+	sources[cd->nr_sources] = (struct source) { .fd = fd, };
+	cd->sources = sources;
+
+	return cd->nr_sources++;
+}
+
+/* Returns the offset of the block in its source, or a negative error code */
+static s64 add_block(struct callchain_deferred *cd, u32 source_idx, struct decomp *decomp)
+{
+	struct source *source = &cd->sources[source_idx];
+	struct source_block *last;
+	u64 start = 0;
+
+	if (source->nr_blocks == source->max_blocks) {
+		size_t max = source->max_blocks ? source->max_blocks * 2 : 64;
+		struct source_block *blocks = realloc(source->blocks, max * sizeof(*blocks));
+
+		if (!blocks)
+			return -ENOMEM;
+
+		source->blocks = blocks;
+		source->max_blocks = max;
+	}
+
+	if (source->nr_blocks) {
+		last = &source->blocks[source->nr_blocks - 1];
+		start = last->start + last->decomp->size;
+	}
+	source->blocks[source->nr_blocks++] = (struct source_block) {
+		.start = start,
+		.decomp = decomp,
+	};
+
+	return start;
+}
+
+static int add_index_entry(struct callchain_deferred *cd, u64 cookie, u64 order,
+			   u64 pos)
+{
+	if (cd->nr_index == cd->max_index) {
+		size_t max = cd->max_index ? cd->max_index * 2 : 1024;
+		struct index_entry *index = realloc(cd->index, max * sizeof(*index));
+
+		if (!index)
+			return -ENOMEM;
+
+		cd->index = index;
+		cd->max_index = max;
+	}
+
+	cd->index[cd->nr_index++] = (struct index_entry) {
+		.cookie = cookie,
+		.order = order,
+		.pos = pos,
+	};
+
+	return 0;
+}
+
+/* Brings cd->record, read from a file, to host byte order and checks it. */
+static bool record__check(struct callchain_deferred *cd)
+{
+	union perf_event *event = &cd->record.event;
+
+	if (cd->needs_swap)
+		callchain_deferred__swap(event, true);
+
+	return evlist__callchain_deferred_valid(cd->evlist, event);
+}
+
+/*
+ * Where in the order of the session an event is. All that is compared carries
+ * time or nothing does, as a session's events have the same sample_id.
+ */
+static u64 event__order(u64 time, u64 file_offset)
+{
+	return time != (u64)-1 ? time : file_offset;
+}
+
+/*
+ * @buf holds the whole record in the byte order of the file, @header is its header
+ * in that of the host, and @file_offset is what event__order() takes.
+ */
+static int index_record(struct callchain_deferred *cd, const void *buf,
+			const struct perf_event_header *header, u32 source, u64 offset,
+			u64 file_offset)
+{
+	union perf_event *event = &cd->record.event;
+	u64 time = -1;
+
+	if (offset > POS_OFFSET_MAX)
+		return -EFBIG;
+
+	cd->record_pos = POS_NONE;
+	memcpy(event, buf, header->size);
+	event->header = *header;
+	if (!record__check(cd))
+		return -EINVAL;
+
+	if (evlist__parse_sample_timestamp(cd->evlist, event, &time))
+		time = -1;
+
+	return add_index_entry(cd, event->callchain_deferred.cookie,
+			       event__order(time, file_offset),
+			       (u64)source << POS_OFFSET_BITS | offset);
+}
+
+/* As much of @size bytes as there is */
+static size_t read_at(int fd, void *buf, size_t size, u64 offset)
+{
+	size_t len = 0;
+
+	while (len < size) {
+		ssize_t ret = pread(fd, buf + len, size - len, offset + len);
+
+		if (ret < 0 && errno == EINTR)
+			continue;
+		if (ret <= 0)
+			break;
+		len += ret;
+	}
+
+	return len;
+}
+
+struct window {
+	int	fd;
+	u64	start;
+	size_t	len;
+	char	*buf;
+};
+
+/* Returns @size bytes at @pos, which are not more than any event has. */
+static const void *window__read(struct window *w, u64 pos, size_t size)
+{
+	if (pos < w->start || pos + size > w->start + w->len) {
+		w->start = pos;
+		w->len = read_at(w->fd, w->buf, WINDOW_SIZE, pos);
+		if (w->len < size)
+			return NULL;
+	}
+
+	return w->buf + (pos - w->start);
+}
+
+/* What follows the event at @pos and is not counted in its size */
+static int event__payload(struct callchain_deferred *cd, struct window *w, u64 pos,
+			  const struct perf_event_header *header, u64 *payload)
+{
+	struct perf_record_auxtrace auxtrace;
+	struct perf_record_header_tracing_data tracing_data;
+	const void *buf;
+
+	*payload = 0;
+	if (header->type == PERF_RECORD_AUXTRACE) {
+		buf = window__read(w, pos, sizeof(auxtrace));
+		if (!buf || header->size < sizeof(auxtrace))
+			return -EINVAL;
+		memcpy(&auxtrace, buf, sizeof(auxtrace));
+		*payload = cd->needs_swap ? bswap_64(auxtrace.size) : auxtrace.size;
+	} else if (header->type == PERF_RECORD_HEADER_TRACING_DATA) {
+		buf = window__read(w, pos, sizeof(tracing_data));
+		if (!buf || header->size < sizeof(tracing_data))
+			return -EINVAL;
+		memcpy(&tracing_data, buf, sizeof(tracing_data));
+		*payload = cd->needs_swap ? bswap_32(tracing_data.size) : tracing_data.size;
+		*payload = PERF_ALIGN(*payload, sizeof(u64));
+	}
+
+	return 0;
+}
+
+/* Leaves decomp->head at what is to be continued in the next block. */
+static int index_block(struct callchain_deferred *cd, u32 source, struct decomp *decomp)
+{
+	s64 start = add_block(cd, source, decomp);
+
+	if (start < 0)
+		return start;
+
+	while (decomp->size - decomp->head >= sizeof(struct perf_event_header)) {
+		const void *buf = decomp->data + decomp->head;
+		struct perf_event_header header;
+		int err;
+
+		memcpy(&header, buf, sizeof(header));
+		if (cd->needs_swap)
+			perf_event_header__bswap(&header);
+		if (header.size < sizeof(header))
+			return -EINVAL;
+		if (header.size > decomp->size - decomp->head)
+			break;
+
+		if (header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
+			err = index_record(cd, buf, &header, source, start + decomp->head,
+					   decomp->file_pos);
+			if (err)
+				return err;
+		}
+
+		decomp->head += header.size;
+	}
+
+	return 0;
+}
+
+static int index_compressed(struct callchain_deferred *cd, const void *buf,
+			    const struct perf_event_header *header, u32 source,
+			    u64 file_offset, callchain_deferred__inflate_t inflate,
+			    void *arg)
+{
+	union perf_event *event = &cd->record.event;
+	struct decomp *decomp;
+
+	cd->record_pos = POS_NONE;
+	memcpy(event, buf, header->size);
+	event->header = *header;
+	decomp = inflate(arg, event, file_offset);
+
+	return decomp ? index_block(cd, source, decomp) : -EINVAL;
+}
+
+/**
+ * callchain_deferred__index_file - note where the records of a file are
+ * @cd: the index, which covers all files of a session
+ * @fd: must stay open as long as @cd is in use
+ * @offset: of the first event
+ * @size: of all events
+ * @inflate: decompresses, NULL if that cannot be done
+ * @arg: for @inflate
+ *
+ * The events are read here and not from the mapping that they are delivered
+ * from, as that one is swapped in place and must be so once only.
+ *
+ * An end in the middle of an event, or one that makes no sense, is an end here.
+ * Those who read the file for its contents are going to complain.
+ *
+ * Return: 0, or a negative error code when the index could not be built.
+ */
+int callchain_deferred__index_file(struct callchain_deferred *cd, int fd,
+				   u64 offset, u64 size,
+				   callchain_deferred__inflate_t inflate, void *arg)
+{
+	struct window w = { .fd = fd, };
+	u64 pos = offset, end = offset + size;
+	int source = add_source(cd, fd);
+	int blocks = add_source(cd, -1);
+	int err = 0;
+
+	if (source < 0 || blocks < 0)
+		return source < 0 ? source : blocks;
+
+	w.buf = malloc(WINDOW_SIZE);
+	if (!w.buf)
+		return -ENOMEM;
+
+	cd->indexed = true;
+	while (!session_done() && pos < end && end - pos >= sizeof(struct perf_event_header)) {
+		struct perf_event_header header;
+		const void *buf;
+		u64 payload;
+
+		buf = window__read(&w, pos, sizeof(header));
+		if (!buf)
+			break;
+
+		memcpy(&header, buf, sizeof(header));
+		if (cd->needs_swap)
+			perf_event_header__bswap(&header);
+		if (header.size < sizeof(header) || header.size > end - pos ||
+		    event__payload(cd, &w, pos, &header, &payload) ||
+		    payload > end - pos - header.size)
+			break;
+
+		if (header.type == PERF_RECORD_CALLCHAIN_DEFERRED ||
+		    (header.type == PERF_RECORD_COMPRESSED && inflate)) {
+			buf = window__read(&w, pos, header.size);
+			if (!buf)
+				break;
+
+			if (header.type == PERF_RECORD_COMPRESSED)
+				err = index_compressed(cd, buf, &header, blocks, pos,
+						       inflate, arg);
+			else
+				err = index_record(cd, buf, &header, source, pos, pos);
+			if (err)
+				break;
+		}
+
+		pos += header.size + payload;
+	}
+
+	free(w.buf);
+
+	return err == -ENOMEM ? err : 0;
+}
+
+static int index_entry__cmp(const void *va, const void *vb)
+{
+	const struct index_entry *a = va, *b = vb;
+
+	if (a->cookie != b->cookie)
+		return a->cookie < b->cookie ? -1 : 1;
+	if (a->order != b->order)
+		return a->order < b->order ? -1 : 1;
+	if (a->pos != b->pos)
+		return a->pos < b->pos ? -1 : 1;
+
+	return 0;
+}
+
+/* To be called once, after the last file. */
+int callchain_deferred__index_done(struct callchain_deferred *cd)
+{
+	struct index_entry *index;
+
+	if (!cd->nr_index)
+		return 0;
+
+	/* The array grew by doubling, give back what is too much. */
+	index = realloc(cd->index, cd->nr_index * sizeof(*index));
+	if (index) {
+		cd->index = index;
+		cd->max_index = cd->nr_index;
+	}
+	qsort(cd->index, cd->nr_index, sizeof(*cd->index), index_entry__cmp);
+	pr_debug("%zu deferred callchains, %zu bytes of index\n",
+		 cd->nr_index, cd->nr_index * sizeof(*cd->index));
+
+	return 0;
+}
+
+/* The first entry of the cookie at or after @order, or of a larger cookie */
+static size_t index__lower_bound(struct callchain_deferred *cd, u64 cookie, u64 order)
+{
+	const struct index_entry key = { .cookie = cookie, .order = order, };
+	size_t first = 0, nr = cd->nr_index;
+
+	while (nr) {
+		size_t half = nr / 2;
+
+		if (index_entry__cmp(&cd->index[first + half], &key) < 0) {
+			first += half + 1;
+			nr -= half + 1;
+		} else {
+			nr = half;
+		}
+	}
+
+	return first;
+}
+
+static bool record__read_file(struct callchain_deferred *cd, int fd, u64 offset)
+{
+	union perf_event *event = &cd->record.event;
+	size_t len = read_at(fd, event, READ_AHEAD, offset);
+
+	if (len < sizeof(event->header))
+		return false;
+
+	if (cd->needs_swap)
+		perf_event_header__bswap(&event->header);
+
+	if (event->header.size > len) {
+		size_t rest = event->header.size - len;
+
+		if (read_at(fd, cd->record.buf + len, rest, offset + len) != rest)
+			return false;
+	}
+
+	return event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED &&
+	       record__check(cd);
+}
+
+static bool record__read_block(struct callchain_deferred *cd, struct source *source,
+			       u64 offset)
+{
+	union perf_event *event = &cd->record.event;
+	size_t first = 0, last = source->nr_blocks - 1;
+	struct source_block *block;
+	struct decomp *decomp;
+	bool delivered;
+
+	while (first < last) {
+		size_t middle = first + (last - first + 1) / 2;
+
+		if (source->blocks[middle].start <= offset)
+			first = middle;
+		else
+			last = middle - 1;
+	}
+	block = &source->blocks[first];
+	decomp = block->decomp;
+	offset -= block->start;
+
+	memcpy(&event->header, decomp->data + offset, sizeof(event->header));
+
+	/* Events in blocks are swapped when they are delivered. */
+	delivered = event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED;
+	if (!delivered)
+		perf_event_header__bswap(&event->header);
+	if (event->header.size > decomp->size - offset)
+		return false;
+
+	memcpy(&event->header + 1, decomp->data + offset + sizeof(event->header),
+	       event->header.size - sizeof(event->header));
+	if (!delivered)
+		callchain_deferred__swap(event, true);
+
+	return evlist__callchain_deferred_valid(cd->evlist, event);
+}
+
+/* The record of the entry, valid until the next one is read */
+static union perf_event *index_entry__record(struct callchain_deferred *cd,
+					     const struct index_entry *entry)
+{
+	union perf_event *event = &cd->record.event;
+	struct source *source = &cd->sources[entry->pos >> POS_OFFSET_BITS];
+	u64 offset = entry->pos & POS_OFFSET_MAX;
+	bool ok;
+
+	/* Samples of one system call share a record. */
+	if (cd->record_pos == entry->pos)
+		return event;
+
+	cd->record_pos = POS_NONE;
+	if (source->nr_blocks)
+		ok = record__read_block(cd, source, offset);
+	else
+		ok = record__read_file(cd, source->fd, offset);
+	if (!ok)
+		return NULL;
+
+	/* It was so when it was indexed, but a file can change. */
+	if (event->callchain_deferred.cookie != entry->cookie)
+		return NULL;
+
+	cd->record_pos = entry->pos;
+
+	return event;
+}
+
+static bool tid_is_usable(u32 tid)
+{
+	/* 0 and -1 are what tasks outside of perf's pid namespace have. */
+	return tid && tid != (u32)-1;
+}
+
+static bool index_entry__has_tid(struct callchain_deferred *cd,
+				 const struct index_entry *entry, u32 tid)
+{
+	union perf_event *event = index_entry__record(cd, entry);
+	struct perf_sample sample;
+
+	return event && !evlist__parse_sample(cd->evlist, event, &sample) &&
+	       sample.tid == tid;
+}
+
+static bool index__has_cookie(struct callchain_deferred *cd, size_t i, u64 cookie)
+{
+	return i < cd->nr_index && cd->index[i].cookie == cookie;
+}
+
+/*
+ * The record of a sample. A cookie alone is enough, as a rule. If it has several
+ * records then take the first one at or after the sample, of the same task if
+ * there is one. A record that seems to be older than its sample is better than
+ * none: clocks of CPUs differ a bit.
+ */
+static union perf_event *find_record(struct callchain_deferred *cd,
+				     struct perf_sample *sample, u64 order)
+{
+	u64 cookie = sample->deferred_cookie;
+	size_t pos = index__lower_bound(cd, cookie, order);
+	size_t i;
+
+	if (!index__has_cookie(cd, pos, cookie)) {
+		/* All of them are older, or there is none. */
+		if (!pos || !index__has_cookie(cd, pos - 1, cookie))
+			return NULL;
+		return index_entry__record(cd, &cd->index[pos - 1]);
+	}
+
+	if (index__has_cookie(cd, pos + 1, cookie) && tid_is_usable(sample->tid)) {
+		for (i = pos; index__has_cookie(cd, i, cookie) && i - pos < MAX_TIES; i++) {
+			if (index_entry__has_tid(cd, &cd->index[i], sample->tid))
+				return index_entry__record(cd, &cd->index[i]);
+		}
+	}
+
+	return index_entry__record(cd, &cd->index[pos]);
+}
+
+static struct waiting *waiting__findnew(struct callchain_deferred *cd, u32 tid)
+{
+	struct waiting *waiting;
+
+	if (hashmap__find(cd->waiting, tid, &waiting))
+		return waiting;
+
+	waiting = zalloc(sizeof(*waiting));
+	if (waiting && hashmap__add(cd->waiting, tid, waiting))
+		zfree(&waiting);
+
+	return waiting;
+}
+
+/* A sample without a record. Its task may still be in the kernel. */
+static int add_waiting(struct callchain_deferred *cd, struct perf_sample *sample,
+		       u64 order)
+{
+	struct waiting *waiting;
+
+	if (!tid_is_usable(sample->tid)) {
+		cd->stats.unmatched++;
+		return 0;
+	}
+
+	waiting = waiting__findnew(cd, sample->tid);
+	if (!waiting)
+		return -ENOMEM;
+
+	if (waiting->nr && waiting->cookie != sample->deferred_cookie) {
+		/* Only the newest cookie of a task can still get its record. */
+		if (order < waiting->asked) {
+			cd->stats.unmatched++;
+			return 0;
+		}
+		cd->stats.unmatched += waiting->nr;
+		waiting->nr = 0;
+	}
+
+	waiting->cookie = sample->deferred_cookie;
+	if (!waiting->nr++ || order > waiting->asked)
+		waiting->asked = order;
+
+	return 0;
+}
+
+static int note_left_kernel(struct callchain_deferred *cd, u32 tid, u64 order)
+{
+	struct waiting *waiting;
+
+	if (!tid_is_usable(tid))
+		return 0;
+
+	waiting = waiting__findnew(cd, tid);
+	if (!waiting)
+		return -ENOMEM;
+
+	/* Tools may ask for events in file order, so older ones can follow. */
+	if (order > waiting->left)
+		waiting->left = order;
+
+	return 0;
+}
+
+/* Complete the chain, or put the marker alone where the user part should be. */
+static int join(struct callchain_deferred *cd, struct perf_sample *sample, u64 order)
+{
+	u64 nr = ip_callchain__nr_present(sample->callchain);
+	struct ip_callchain *chain = cd->chain;
+	union perf_event *record = NULL;
+	int err;
+
+	cd->stats.requested++;
+	memcpy(chain->ips, sample->callchain->ips, nr * sizeof(u64));
+	if (cd->indexed)
+		record = find_record(cd, sample, order);
+
+	if (record) {
+		struct perf_record_callchain_deferred *user = &record->callchain_deferred;
+
+		cd->stats.merged++;
+		err = note_left_kernel(cd, sample->tid, order);
+
+		chain->ips[nr++] = PERF_CONTEXT_USER;
+		/* Whatever comes after another context is not a user address. */
+		for (u64 i = 0; i < user->nr && user->ips[i] < PERF_CONTEXT_MAX; i++)
+			chain->ips[nr++] = user->ips[i];
+	} else {
+		if (cd->indexed) {
+			err = add_waiting(cd, sample, order);
+		} else {
+			cd->stats.unmerged++;
+			err = 0;
+		}
+
+		chain->ips[nr++] = PERF_CONTEXT_USER_DEFERRED;
+	}
+
+	chain->nr = nr;
+	sample->callchain = chain;
+
+	return err;
+}
+
+/**
+ * callchain_deferred__process - complete a sample
+ * @cd: with an index of the session, or without one
+ * @event: every event of the session that is delivered, in any order
+ * @sample: parsed from @event. Its callchain is replaced if the user part was
+ *	deferred, and is then valid until the next call.
+ * @file_offset: of @event
+ *
+ * Return: 0 or a negative error code.
+ */
+int callchain_deferred__process(struct callchain_deferred *cd,
+				union perf_event *event,
+				struct perf_sample *sample, u64 file_offset)
+{
+	u64 order = event__order(sample->time, file_offset);
+
+	if (event->header.type == PERF_RECORD_SAMPLE) {
+		if (sample->callchain && sample->deferred_cookie)
+			return join(cd, sample, order);
+		if (cd->indexed && sample->cpumode == PERF_RECORD_MISC_USER)
+			return note_left_kernel(cd, sample->tid, order);
+	} else if (cd->indexed && event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
+		return note_left_kernel(cd, sample->tid, order);
+	} else if (cd->indexed && event->header.type == PERF_RECORD_EXIT) {
+		return note_left_kernel(cd, event->fork.tid, order);
+	} else if (event->header.type == PERF_RECORD_LOST) {
+		cd->lost += event->lost.lost;
+	} else if (event->header.type == PERF_RECORD_LOST_SAMPLES &&
+		   !(event->header.misc & PERF_RECORD_MISC_LOST_SAMPLES_BPF)) {
+		cd->lost_samples += event->lost_samples.lost;
+	}
+
+	return 0;
+}
+
+/* Final once all events have been processed */
+void callchain_deferred__stats(struct callchain_deferred *cd,
+			       struct callchain_deferred_stats *stats)
+{
+	struct hashmap_entry *cur;
+	size_t bkt;
+
+	*stats = cd->stats;
+	/* Two counts of the same, each of which can miss some */
+	stats->lost = max(cd->lost, cd->lost_samples);
+	hashmap__for_each_entry(cd->waiting, cur, bkt) {
+		struct waiting *waiting = cur->pvalue;
+
+		if (waiting->left > waiting->asked)
+			stats->unmatched += waiting->nr;
+		else
+			stats->pending += waiting->nr;
+	}
+}
+
+size_t callchain_deferred__fprintf_stats(struct callchain_deferred *cd, FILE *fp)
+{
+	struct callchain_deferred_stats stats;
+	size_t ret;
+
+	callchain_deferred__stats(cd, &stats);
+	ret = fprintf(fp, "\nDeferred callchain stats:\n");
+	ret += fprintf(fp, "%20s samples: %9" PRIu64 "\n", "requested", stats.requested);
+	ret += fprintf(fp, "%20s samples: %9" PRIu64 "\n", "merged", stats.merged);
+	ret += fprintf(fp, "%20s samples: %9" PRIu64 "\n", "pending at the end", stats.pending);
+	ret += fprintf(fp, "%20s samples: %9" PRIu64 "  (events lost: %" PRIu64 ")\n",
+		       "unmatched", stats.unmatched, stats.lost);
+	if (stats.unmerged)
+		ret += fprintf(fp, "%20s samples: %9" PRIu64 "\n", "unmerged", stats.unmerged);
+
+	return ret;
+}
+
+/* Samples without a record, in percent, that are worth a warning */
+#define WARN_UNMATCHED	1
+
+void callchain_deferred__warn(struct callchain_deferred *cd)
+{
+	struct callchain_deferred_stats stats;
+
+	callchain_deferred__stats(cd, &stats);
+
+	if (stats.unmerged) {
+		ui__warning("%" PRIu64 " samples are shown without their user callchain.\n"
+			    "It was deferred, and input from a pipe cannot be searched for it.\n\n",
+			    stats.unmerged);
+	}
+
+	if (stats.unmatched * 100 > stats.requested * WARN_UNMATCHED) {
+		ui__warning("%" PRIu64 " of %" PRIu64 " deferred user callchains are missing.\n"
+			    "At most %" PRIu64 " records of deferred callchains were lost.\n\n",
+			    stats.unmatched, stats.requested, stats.lost);
+	}
+}

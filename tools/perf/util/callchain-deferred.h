@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_CALLCHAIN_DEFERRED_H
+#define __PERF_CALLCHAIN_DEFERRED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <linux/types.h>
+
+struct callchain_deferred;
+struct decomp;
+struct evlist;
+struct perf_sample;
+union perf_event;
+
+/*
+ * Returns the block of events that a PERF_RECORD_COMPRESSED holds, after what the
+ * block before had no place for. NULL if it cannot be decompressed. Both have to
+ * stay as long as samples are processed.
+ */
+typedef struct decomp *(*callchain_deferred__inflate_t)(void *arg, union perf_event *event,
+							u64 file_offset);
+
+/**
+ * struct callchain_deferred_stats - what became of samples with a cookie
+ * @requested: samples whose user callchain was deferred, the sum of the others
+ * @merged: their record was found
+ * @pending: no record, and no later sign of the task having left the kernel
+ * @unmatched: no record although the task left the kernel
+ * @unmerged: nobody looked for a record
+ * @lost: events of any kind that did not fit the ring buffers, so an upper
+ *	bound for the records among them
+ */
+struct callchain_deferred_stats {
+	u64 requested;
+	u64 merged;
+	u64 pending;
+	u64 unmatched;
+	u64 unmerged;
+	u64 lost;
+};
+
+bool callchain_deferred__has_size(const union perf_event *event, u16 id_hdr_size);
+void callchain_deferred__swap(union perf_event *event, bool sample_id_all);
+
+struct callchain_deferred *callchain_deferred__new(struct evlist *evlist,
+						   bool needs_swap);
+void callchain_deferred__delete(struct callchain_deferred *cd);
+
+int callchain_deferred__index_file(struct callchain_deferred *cd, int fd,
+				   u64 offset, u64 size,
+				   callchain_deferred__inflate_t inflate, void *arg);
+int callchain_deferred__index_done(struct callchain_deferred *cd);
+
+int callchain_deferred__process(struct callchain_deferred *cd,
+				union perf_event *event,
+				struct perf_sample *sample, u64 file_offset);
+
+void callchain_deferred__stats(struct callchain_deferred *cd,
+			       struct callchain_deferred_stats *stats);
+size_t callchain_deferred__fprintf_stats(struct callchain_deferred *cd, FILE *fp);
+void callchain_deferred__warn(struct callchain_deferred *cd);
+
+#endif /* __PERF_CALLCHAIN_DEFERRED_H */
