@@ -93,7 +93,7 @@ run_logged()
 		sleep 0.5
 		if ((SECONDS - start >= next)); then
 			printf '   %s: %s\n' "$(elapsed $((SECONDS - start)))" \
-			       "$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-64)"
+			       "$(tail -n 1 "$log" | tr -d '\r' | sed 's/^ *[0-9ms]*: *//' | cut -c 1-64)"
 			next=$((next + 30))
 		fi
 	done

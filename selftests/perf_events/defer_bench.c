@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What user callchains cost, immediate and deferred, by the depth of the stack
+ *
+ * Prints cycles of the time stamp counter. They are comparable within one run
+ * only; in a virtual machine whose counter ticks once per instruction (QEMU with
+ * -icount shift=0) they are instruction counts.
+ *
+ * "sample": what a sample costs in its own context. Many page faults are taken
+ * within one system call, each with a sample, so the one walk that deferral does
+ * on return to user mode is spread over all of them. The price of the fault
+ * itself is measured without a sample and subtracted.
+ *
+ * "entry": what one sample in one system call costs altogether, including the
+ * walk and the record.
+ *
+ * "off": a system call and a page fault while nobody profiles.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "../kselftest.h"
+
+/* As <linux/perf_event.h> may be older: bits of the flags' word. */
+#define ATTR_DEFER_CALLCHAIN	0x4000000000ULL
+#define ATTR_DEFER_OUTPUT	0x8000000000ULL
+
+/* Enough to make the walk's share small; the samples fit the buffer. */
+#define FAULTS			256
+#define PAGES_OF_BUFFER		256
+#define ROUNDS			15
+
+#define MAX_STACK		"/proc/sys/kernel/perf_event_max_stack"
+
+enum mode { OFF, NO_CHAIN, IMMEDIATE, DEFERRED, NR_MODES };
+
+static const char * const mode_names[] = {
+	"off", "no callchain", "immediate", "deferred"
+};
+
+static long page_size;
+static int zero_fd;
+static char *fault_area;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void set_attr_bits(struct perf_event_attr *attr, uint64_t bits)
+{
+	uint64_t *flags = (uint64_t *)((char *)attr +
+				       offsetof(struct perf_event_attr, read_format) + 8);
+
+	*flags |= bits;
+}
+
+static int open_event(uint32_t type, uint64_t config, enum mode mode)
+{
+	struct perf_event_attr attr = {
+		.type		= type,
+		.config		= config,
+		.size		= sizeof(attr),
+		.sample_period	= 1,
+		.sample_type	= PERF_SAMPLE_IP | PERF_SAMPLE_TID,
+		.exclude_hv	= 1,
+	};
+	int fd;
+
+	if (mode >= IMMEDIATE)
+		attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	/* The kernel part costs the same in all modes; leave it out. */
+	attr.exclude_callchain_kernel = 1;
+	if (mode == DEFERRED)
+		set_attr_bits(&attr, ATTR_DEFER_CALLCHAIN | ATTR_DEFER_OUTPUT);
+	attr.sample_max_stack = 0;
+
+	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		die("perf_event_open");
+	return fd;
+}
+
+static int read_number(const char *path)
+{
+	char buf[32] = "";
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0)
+		return -1;
+	if (read(fd, buf, sizeof(buf) - 1) < 0)
+		buf[0] = 0;
+	close(fd);
+	return atoi(buf);
+}
+
+static int write_number(const char *path, int number)
+{
+	char buf[32];
+	int len = snprintf(buf, sizeof(buf), "%d\n", number);
+	int fd = open(path, O_WRONLY);
+	int ret;
+
+	if (fd < 0)
+		return -1;
+	ret = write(fd, buf, len) == len ? 0 : -1;
+	close(fd);
+	return ret;
+}
+
+static uint64_t measure_faults(void)
+{
+	uint64_t start, end;
+
+	if (madvise(fault_area, FAULTS * page_size, MADV_DONTNEED))
+		die("madvise");
+	start = __rdtsc();
+	/* The kernel's stores to the area fault, all in one system call. */
+	if (read(zero_fd, fault_area, FAULTS * page_size) != FAULTS * page_size)
+		die("read /dev/zero");
+	end = __rdtsc();
+	return (end - start) / FAULTS;
+}
+
+static uint64_t measure_entry(void)
+{
+	uint64_t start = __rdtsc();
+
+	syscall(SYS_getppid);
+	return __rdtsc() - start;
+}
+
+/* One frame per level: the barrier keeps the compiler from making a loop of it. */
+#pragma GCC push_options
+#pragma GCC optimize("no-omit-frame-pointer")
+static uint64_t at_depth(int depth, uint64_t (*measure)(void))
+{
+	uint64_t ret;
+
+	if (!depth)
+		return measure();
+	ret = at_depth(depth - 1, measure);
+	asm volatile("" : "+r" (ret));
+	return ret;
+}
+
+#pragma GCC pop_options
+
+/* The smallest of several rounds: interrupts only ever add. */
+static uint64_t run(uint32_t type, uint64_t config, enum mode mode, int depth,
+		    uint64_t (*measure)(void))
+{
+	uint64_t best = UINT64_MAX;
+	void *ring = NULL;
+	int i, fd = -1;
+
+	if (mode != OFF) {
+		fd = open_event(type, config, mode);
+		ring = mmap(NULL, (PAGES_OF_BUFFER + 1) * page_size,
+			    PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (ring == MAP_FAILED)
+			die("mmap");
+	}
+
+	for (i = 0; i < ROUNDS; i++) {
+		uint64_t t = at_depth(depth, measure);
+
+		if (t < best)
+			best = t;
+		if (ring) {
+			struct perf_event_mmap_page *page = ring;
+
+			/* Full buffers are cheap: never measure one. */
+			page->data_tail = __atomic_load_n(&page->data_head,
+							  __ATOMIC_ACQUIRE);
+		}
+	}
+
+	if (ring) {
+		munmap(ring, (PAGES_OF_BUFFER + 1) * page_size);
+		close(fd);
+	}
+	return best;
+}
+
+static void table(const char *name, uint32_t type, uint64_t config,
+		  uint64_t (*measure)(void))
+{
+	static const int depths[] = { 8, 32, 128 };
+	uint64_t base = run(type, config, OFF, 8, measure);
+	uint64_t none = run(type, config, NO_CHAIN, 8, measure);
+	uint64_t first[NR_MODES] = { 0 };
+	unsigned int i;
+	enum mode mode;
+
+	printf("%s: %s %llu\n", name, mode_names[OFF], (unsigned long long)base);
+	printf("%s: %s %llu\n", name, mode_names[NO_CHAIN],
+	       (unsigned long long)(none - base));
+	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+		for (mode = IMMEDIATE; mode <= DEFERRED; mode++) {
+			uint64_t t = run(type, config, mode, depths[i], measure);
+
+			/* What the user part adds to a sample. */
+			t = t > none ? t - none : 0;
+			if (!i)
+				first[mode] = t;
+			printf("%s: depth %3d %-9s %6llu ratio to depth 8: %.2f\n",
+			       name, depths[i], mode_names[mode],
+			       (unsigned long long)t,
+			       first[mode] ? (double)t / first[mode] : 0);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool off_only = argc > 1 && !strcmp(argv[1], "off");
+	int id, max_stack;
+
+	page_size = sysconf(_SC_PAGESIZE);
+	zero_fd = open("/dev/zero", O_RDONLY);
+	fault_area = mmap(NULL, FAULTS * page_size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (zero_fd < 0 || fault_area == MAP_FAILED)
+		die("setup");
+	madvise(fault_area, FAULTS * page_size, MADV_NOHUGEPAGE);
+
+	if (off_only) {
+		printf("off: getppid %llu\n", (unsigned long long)
+		       run(0, 0, OFF, 8, measure_entry));
+		printf("off: fault %llu\n", (unsigned long long)
+		       run(0, 0, OFF, 8, measure_faults));
+		return 0;
+	}
+
+	/* The default would cut the deepest stack. */
+	max_stack = read_number(MAX_STACK);
+	if (write_number(MAX_STACK, 2 * 128))
+		die(MAX_STACK);
+
+	id = read_number("/sys/kernel/tracing/events/syscalls/sys_enter_getppid/id");
+	table("sample", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, measure_faults);
+	if (id < 0)
+		printf("entry: skipped, no tracefs or no syscall tracepoints\n");
+	else
+		table("entry", PERF_TYPE_TRACEPOINT, id, measure_entry);
+
+	write_number(MAX_STACK, max_stack);
+	return 0;
+}
