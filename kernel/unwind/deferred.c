@@ -44,11 +44,11 @@
  * - @request is PENDING: @cookie and @regs stay as they are until the task work
  *   retires the request. It runs in task context, below all of them, so a request
  *   that saw PENDING can rely on both until it returns.
- * - In the task work, before @depth is set to 0: a request joins, and its bit is
- *   in the value that xchg returns. Between that and the xchg: it is refused, as
- *   the stack may not be deep enough for it. After the xchg: it claims anew. The
- *   work is off the task's list by then and can be queued again; task_work_run()
- *   looks at the list until it is empty.
+ * - In the task work, before the xchg to 0: a request joins, and its bit is in
+ *   the value that xchg returns, unless the walk is over and was not deep enough
+ *   for it. After the xchg: it claims anew. The work is off the task's list by
+ *   then and can be queued again; task_work_run() looks at the list until it is
+ *   empty.
  * - In the task work, after the xchg, @regs may be overwritten at any time. The
  *   walk has made its copy.
  */
@@ -79,6 +79,9 @@
 /* Bits of unwind_task_info::request; the lower ones are clients. */
 #define UNWIND_REQUEST_PENDING		BIT(BITS_PER_LONG - 1)
 #define UNWIND_REQUEST_CLAIMED		BIT(BITS_PER_LONG - 2)
+
+/* In unwind_task_info::depth: it says how deep a request can still get. */
+#define UNWIND_DEPTH_WALKED		BIT(31)
 
 #define UNWIND_MAX_CLIENTS		8
 
@@ -234,8 +237,9 @@ static int unwind_deferred_claimed(struct unwind_task_info *info,
  * * -ESTALE	- The task is in execve(): its user registers are those of the old
  *		  program, so no user stack can be found by any method
  * * -EBUSY	- This context may not ask now: the deferred work itself, a uprobe
- *		  being handled, a request that this one interrupted, the end of a
- *		  walk, too many requests since the kernel was entered
+ *		  being handled, a request that this one interrupted, a walk that
+ *		  ended too early for it, too many requests since the kernel was
+ *		  entered
  * * -EAGAIN	- A request from other user registers is pending
  * * -ENOENT	- @client is not registered
  */
@@ -282,15 +286,17 @@ int unwind_deferred_request(struct unwind_deferred_client *client,
 	if (!unwind_user_regs_equal(&uregs, &info->regs))
 		return -EAGAIN;
 
-	/* The walk is over, but not the request. */
 	old_depth = READ_ONCE(info->depth);
-	if (!old_depth)
-		return -EBUSY;
-
-	while (old_depth < depth) {
-		if (try_cmpxchg(&info->depth, &old_depth, depth))
+	do {
+		if (old_depth & UNWIND_DEPTH_WALKED) {
+			/* Too late to go deeper. */
+			if (depth > (old_depth & ~UNWIND_DEPTH_WALKED))
+				return -EBUSY;
 			break;
-	}
+		}
+		if (depth <= old_depth)
+			break;
+	} while (!try_cmpxchg(&info->depth, &old_depth, depth));
 
 	/* An NMI may add its bit, another CPU may take one away. */
 	while (!(request & mine)) {
@@ -333,38 +339,42 @@ static bool unwind_deferred_cached(const struct unwind_task_info *info)
 	       unwind_user_regs_equal(&cache->regs, &info->regs);
 }
 
-/* Get the stack of the pending request; after this none can join it. */
+/* Get the stack of the pending request; after this none can ask for more of it. */
 static void unwind_deferred_walk(struct unwind_task_info *info,
 				 struct unwind_user_trace *trace)
 {
 	bool cached = unwind_deferred_cached(info);
 	struct unwind_task_cache *cache = info->cache;
-	unsigned int depth;
+	unsigned int depth, walked;
 
 	*trace = (struct unwind_user_trace) { };
 
 	/*
-	 * A request that joins during the walk may want a deeper stack. Take
-	 * the depth once the walk satisfies it, so that nobody joins who wants
-	 * more.
+	 * A request that joins during the walk may want a deeper stack: then
+	 * walk again. When all are satisfied, say how deep the stack goes.
 	 */
 	depth = READ_ONCE(info->depth);
 	do {
-		if (cached && (cache->nr < cache->depth || cache->depth >= depth))
-			continue;
+		if (!cached || (cache->nr == cache->depth && cache->depth < depth)) {
+			cache = unwind_deferred_cache(info, depth);
+			if (!cache) {
+				WRITE_ONCE(info->depth, UNWIND_DEPTH_WALKED);
+				return;
+			}
 
-		cache = unwind_deferred_cache(info, depth);
-		if (!cache) {
-			WRITE_ONCE(info->depth, 0);
-			return;
+			cache->regs	= info->regs;
+			cache->epoch	= READ_ONCE(unwind_deferred_epoch);
+			cache->depth	= depth;
+			cache->nr	= unwind_user(&cache->regs, cache->entries,
+						      depth);
+			cached		= true;
 		}
 
-		cache->regs	= info->regs;
-		cache->epoch	= READ_ONCE(unwind_deferred_epoch);
-		cache->depth	= depth;
-		cache->nr	= unwind_user(&cache->regs, cache->entries, depth);
-		cached		= true;
-	} while (!try_cmpxchg(&info->depth, &depth, 0));
+		/* A stack that ended by itself satisfies any depth. */
+		walked = cache->nr < cache->depth ? UNWIND_USER_MAX_DEPTH :
+						    cache->depth;
+	} while (!try_cmpxchg(&info->depth, &depth,
+			      walked | UNWIND_DEPTH_WALKED));
 
 	trace->nr	= cache->nr;
 	trace->entries	= cache->entries;

@@ -29,6 +29,9 @@
  */
 #define UNWIND_USER_FAULT_TRIES	4
 
+/* How often a walk may go on at a lower stack. */
+#define UNWIND_USER_SWITCHES	4
+
 /* How many frames are walked between chances for other tasks to run. */
 #define UNWIND_USER_RESCHED	64
 
@@ -235,10 +238,26 @@ static bool unwind_user_read_slots(const struct unwind_user_state *state,
 }
 
 /*
+ * May the walk go on at a CFA that is not above the current frame?
+ *
+ * Runtimes with stacks of their own, such as that of Go, run some functions on
+ * the thread's stack and leave the frame pointer as it is: it points to the other
+ * stack, which may be the lower one. Frames between the bottom of this stack and
+ * here have been seen, so there the walk would circle.
+ */
+static bool unwind_user_may_switch(const struct unwind_user_state *state,
+				   const struct unwind_user_rule *rule,
+				   unsigned long cfa)
+{
+	return rule->cfa_from_fp && cfa < state->bottom &&
+	       state->switches < UNWIND_USER_SWITCHES;
+}
+
+/*
  * Leave the current frame by @rule.
  *
  * This is the one place that checks progress: each CFA lies above the previous
- * one, so a walk cannot circle.
+ * one, but for a few switches to another stack, so a walk cannot circle.
  */
 static enum unwind_user_result
 unwind_user_apply(struct unwind_user_state *state,
@@ -247,6 +266,7 @@ unwind_user_apply(struct unwind_user_state *state,
 	struct unwind_user_regs *regs = &state->regs;
 	unsigned long cfa, slot, ra, fp = regs->fp;
 	bool fp_known = state->fp_known;
+	bool switched;
 
 	if (rule->cfa_from_fp) {
 		if (!fp_known)
@@ -258,7 +278,11 @@ unwind_user_apply(struct unwind_user_state *state,
 
 	cfa = (rule->cfa_from_fp ? regs->fp : regs->sp) + rule->cfa_off;
 
-	if (cfa <= regs->sp || !IS_ALIGNED(cfa, regs->word_size))
+	if (!IS_ALIGNED(cfa, regs->word_size))
+		return UNWIND_USER_CORRUPT;
+
+	switched = cfa <= regs->sp;
+	if (switched && !unwind_user_may_switch(state, rule, cfa))
 		return UNWIND_USER_CORRUPT;
 
 	/* What a 32-bit stack pointer cannot hold is no 32-bit frame. */
@@ -282,6 +306,14 @@ unwind_user_apply(struct unwind_user_state *state,
 	if (regs->cs_base + ra >= TASK_SIZE_MAX)
 		return UNWIND_USER_CORRUPT;
 
+	if (switched) {
+		/* Any data may look like a frame; code that was called does not. */
+		if (!arch_unwind_user_after_call(regs->cs_base + ra))
+			return UNWIND_USER_CORRUPT;
+		state->bottom = cfa;
+		state->switches++;
+	}
+
 	regs->ip = ra;
 	regs->sp = cfa;
 	regs->fp = fp;
@@ -302,6 +334,8 @@ void unwind_user_start(struct unwind_user_state *state,
 		       const struct unwind_user_regs *regs)
 {
 	state->regs	= *regs;
+	state->bottom	= regs->sp;
+	state->switches	= 0;
 	state->fp_known	= true;
 	state->topmost	= true;
 }

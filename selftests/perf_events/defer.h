@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/const.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
@@ -40,13 +41,12 @@
  * The user ABI. Headers of the build may be older than the kernel under test,
  * hence numbers of our own, none of which can clash with an enumerator.
  */
-#define DEFER_ATTR_CALLCHAIN		(1ULL << 38)
-#define DEFER_ATTR_OUTPUT		(1ULL << 39)
+#define DEFER_ATTR_CALLCHAIN		_BITULL(38)
+#define DEFER_ATTR_OUTPUT		_BITULL(39)
 #define DEFER_FIRST_RESERVED_BIT	40
 #define DEFER_RECORD			22
 #define DEFER_CONTEXT			((__u64)-640)
 #define DEFER_CONTEXT_MAX		((__u64)-4095)
-#define DEFER_FORMAT_LOST		(1U << 4)
 #define DEFER_SYSCTL			"/proc/sys/kernel/unwind_user_deferred"
 #define DEFER_SYSCTL_MAX_STACK		"/proc/sys/kernel/perf_event_max_stack"
 #define DEFER_SYSCTL_MAX_CONTEXTS	\
@@ -80,7 +80,7 @@ static inline __u64 defer_now(void)
 
 /* ---- Files of proc, sysfs and tracefs ---------------------------------- */
 
-static __maybe_unused int defer_read_long(const char *path, long *val)
+static inline int defer_read_long(const char *path, long *val)
 {
 	char buf[64];
 	ssize_t n;
@@ -98,7 +98,7 @@ static __maybe_unused int defer_read_long(const char *path, long *val)
 	return 0;
 }
 
-static __maybe_unused int defer_write_long(const char *path, long val)
+static inline int defer_write_long(const char *path, long val)
 {
 	char buf[32];
 	int fd, len;
@@ -114,7 +114,7 @@ static __maybe_unused int defer_write_long(const char *path, long val)
 }
 
 /* "syscalls/sys_enter_getpgid" to the config of a tracepoint event. */
-static __maybe_unused long defer_tracepoint(const char *name)
+static inline long defer_tracepoint(const char *name)
 {
 	static const char * const dirs[] = {
 		"/sys/kernel/tracing", "/sys/kernel/debug/tracing",
@@ -136,7 +136,7 @@ static __maybe_unused long defer_tracepoint(const char *name)
 	return -1;
 }
 
-static __maybe_unused long defer_pmu_type(const char *name)
+static inline long defer_pmu_type(const char *name)
 {
 	char path[256];
 	long type;
@@ -150,7 +150,7 @@ static __maybe_unused long defer_pmu_type(const char *name)
  * Load a module of test_modules/, which lies beside the test.  Returns NULL, or
  * why that cannot be done.
  */
-static __maybe_unused const char *defer_module_load(const char *name)
+static inline const char *defer_module_load(const char *name)
 {
 	char dir[PATH_MAX], path[PATH_MAX + 64];
 	static char why[PATH_MAX + 128];
@@ -186,7 +186,7 @@ static __maybe_unused const char *defer_module_load(const char *name)
 }
 
 /* Events keep the module busy until they are really gone; bounded. */
-static __maybe_unused int defer_module_unload(const char *name)
+static inline int defer_module_unload(const char *name)
 {
 	unsigned int i;
 
@@ -201,7 +201,7 @@ static __maybe_unused int defer_module_unload(const char *name)
 }
 
 /* Address of a kernel symbol, 0 if it cannot be had. */
-static __maybe_unused __u64 defer_kallsyms(const char *name)
+static inline __u64 defer_kallsyms(const char *name)
 {
 	char line[512], sym[256], type;
 	unsigned long long addr;
@@ -234,7 +234,7 @@ static __maybe_unused __u64 defer_kallsyms(const char *name)
 
 /* ---- Events -------------------------------------------------------------- */
 
-static __maybe_unused int
+static inline int
 defer_event_open(struct perf_event_attr *attr, pid_t pid, int cpu,
 		 unsigned long flags)
 {
@@ -242,7 +242,7 @@ defer_event_open(struct perf_event_attr *attr, pid_t pid, int cpu,
 		       flags | PERF_FLAG_FD_CLOEXEC);
 }
 
-static __maybe_unused struct perf_event_attr
+static inline struct perf_event_attr
 defer_attr(__u32 type, __u64 config, __u64 period, __u64 flags)
 {
 	struct perf_event_attr attr = {
@@ -263,13 +263,13 @@ defer_attr(__u32 type, __u64 config, __u64 period, __u64 flags)
 }
 
 /* An event that never samples and only takes records. */
-static __maybe_unused struct perf_event_attr defer_attr_output(void)
+static inline struct perf_event_attr defer_attr_output(void)
 {
 	return defer_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0,
 			  DEFER_ATTR_OUTPUT);
 }
 
-static __maybe_unused struct perf_event_attr
+static inline struct perf_event_attr
 defer_attr_breakpoint(__u64 addr, __u64 flags)
 {
 	struct perf_event_attr attr = defer_attr(PERF_TYPE_BREAKPOINT, 0, 1,
@@ -285,7 +285,7 @@ defer_attr_breakpoint(__u64 addr, __u64 flags)
  * Why the tests cannot run on this machine; NULL when they can.  Only the
  * presence of the ABI is asked for, not that it works: that is for the tests.
  */
-static __maybe_unused const char *defer_unsupported(void)
+static inline const char *defer_unsupported(void)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -363,6 +363,9 @@ struct defer_log {
 	unsigned int		nr_chunks;
 	struct defer_item	*items;
 	unsigned int		nr_items;
+	/* Deferred records by cookie, made when first needed. */
+	const struct defer_item	**index;
+	unsigned int		nr_index;
 	__u64			lost;
 	__u64			sample_type;
 	bool			sample_id_all;
@@ -370,15 +373,16 @@ struct defer_log {
 	const char		*error;
 };
 
-static __maybe_unused void defer_log_free(struct defer_log *log)
+static inline void defer_log_free(struct defer_log *log)
 {
 	free(log->data);
 	free(log->chunks);
 	free(log->items);
+	free(log->index);
 	memset(log, 0, sizeof(*log));
 }
 
-static __maybe_unused void *defer_grow(void *p, size_t size)
+static inline void *defer_grow(void *p, size_t size)
 {
 	p = realloc(p, size);
 	if (!p) {
@@ -520,8 +524,15 @@ defer_parse_one(struct defer_log *log, struct defer_item *it)
 	return NULL;
 }
 
+static void defer_drop_index(struct defer_log *log)
+{
+	free(log->index);
+	log->index = NULL;
+	log->nr_index = 0;
+}
+
 /* Parse everything collected so far; what it points to lives in the log. */
-static __maybe_unused int defer_parse(struct defer_log *log)
+static inline int defer_parse(struct defer_log *log)
 {
 	size_t at, end, cap = 0;
 	unsigned int c;
@@ -529,6 +540,7 @@ static __maybe_unused int defer_parse(struct defer_log *log)
 	log->nr_items = 0;
 	log->lost = 0;
 	log->error = NULL;
+	defer_drop_index(log);
 	for (c = 0; c < log->nr_chunks; c++) {
 		const struct defer_chunk *chunk = &log->chunks[c];
 
@@ -574,18 +586,18 @@ static bool defer_after(const struct defer_item *a, const struct defer_item *b)
 	return b->time >= a->time;
 }
 
-static __maybe_unused bool defer_is_sample(const struct defer_item *it)
+static inline bool defer_is_sample(const struct defer_item *it)
 {
 	return it->type == PERF_RECORD_SAMPLE;
 }
 
-static __maybe_unused bool defer_is_record(const struct defer_item *it)
+static inline bool defer_is_record(const struct defer_item *it)
 {
 	return it->type == DEFER_RECORD;
 }
 
 /* The i-th item of a type, NULL if there are fewer. */
-static __maybe_unused const struct defer_item *
+static inline const struct defer_item *
 defer_nth(const struct defer_log *log, __u32 type, unsigned int i)
 {
 	unsigned int j;
@@ -597,7 +609,7 @@ defer_nth(const struct defer_log *log, __u32 type, unsigned int i)
 	return NULL;
 }
 
-static __maybe_unused unsigned int
+static inline unsigned int
 defer_count(const struct defer_log *log, __u32 type)
 {
 	unsigned int j, n = 0;
@@ -607,25 +619,65 @@ defer_count(const struct defer_log *log, __u32 type)
 	return n;
 }
 
-static __maybe_unused const struct defer_item *
-defer_find_record(const struct defer_log *log, __u64 cookie)
+/* By cookie, then by type (samples have the lower number). */
+static int defer_cmp_cookie(const void *a, const void *b)
 {
-	unsigned int j;
+	const struct defer_item *x = *(const struct defer_item * const *)a;
+	const struct defer_item *y = *(const struct defer_item * const *)b;
 
-	for (j = 0; j < log->nr_items; j++) {
-		if (defer_is_record(&log->items[j]) &&
-		    log->items[j].cookie == cookie)
-			return &log->items[j];
+	if (x->cookie != y->cookie)
+		return x->cookie < y->cookie ? -1 : 1;
+	if (x->type != y->type)
+		return x->type < y->type ? -1 : 1;
+	return 0;
+}
+
+static inline const struct defer_item *
+defer_find_record(struct defer_log *log, __u64 cookie)
+{
+	unsigned int i, low = 0, high;
+
+	if (!log->index) {
+		log->index = defer_grow(NULL, (log->nr_items + 1) *
+					sizeof(*log->index));
+		for (i = 0; i < log->nr_items; i++) {
+			if (defer_is_record(&log->items[i]))
+				log->index[log->nr_index++] = &log->items[i];
+		}
+		qsort(log->index, log->nr_index, sizeof(*log->index),
+		      defer_cmp_cookie);
 	}
+	for (high = log->nr_index; low < high; ) {
+		i = low + (high - low) / 2;
+		if (log->index[i]->cookie < cookie)
+			low = i + 1;
+		else
+			high = i;
+	}
+	if (low < log->nr_index && log->index[low]->cookie == cookie)
+		return log->index[low];
 	return NULL;
+}
+
+/* Forget what does not concern a process. */
+static inline void defer_keep_pid(struct defer_log *log, pid_t pid)
+{
+	unsigned int i, n = 0;
+
+	defer_drop_index(log);
+	for (i = 0; i < log->nr_items; i++) {
+		if (log->items[i].pid == (__u32)pid)
+			log->items[n++] = log->items[i];
+	}
+	log->nr_items = n;
 }
 
 /*
  * The user part of a sample, from the record if it was deferred, else from the
  * sample itself.  Returns its length, -1 if there is none.
  */
-static __maybe_unused int
-defer_user_chain(const struct defer_log *log, const struct defer_item *sample,
+static inline int
+defer_user_chain(struct defer_log *log, const struct defer_item *sample,
 		 const __u64 **ips)
 {
 	unsigned int i;
@@ -648,7 +700,7 @@ defer_user_chain(const struct defer_log *log, const struct defer_item *sample,
 	return -1;
 }
 
-static __maybe_unused void
+static inline void
 defer_dump(const char *what, const __u64 *ips, int nr)
 {
 	int i;
@@ -660,7 +712,7 @@ defer_dump(const char *what, const __u64 *ips, int nr)
 }
 
 /* Exact comparison; says what it saw and what it wanted if they differ. */
-static __maybe_unused bool
+static inline bool
 defer_same(const __u64 *ips, int nr, const __u64 *want, int nr_want)
 {
 	if (nr == nr_want && !memcmp(ips, want, nr * sizeof(*ips)))
@@ -689,21 +741,9 @@ struct defer_stats {
 	__u64		lost;
 };
 
-static int defer_cmp_cookie(const void *a, const void *b)
-{
-	const struct defer_item *x = *(const struct defer_item * const *)a;
-	const struct defer_item *y = *(const struct defer_item * const *)b;
-
-	if (x->cookie != y->cookie)
-		return x->cookie < y->cookie ? -1 : 1;
-	if (x->type != y->type)
-		return x->type < y->type ? -1 : 1;
-	return 0;
-}
-
 /* Account for every cookie of a parsed log. */
-static __maybe_unused struct defer_stats
-defer_conserve(const struct defer_log *log)
+static inline struct defer_stats
+defer_conserve(struct defer_log *log)
 {
 	struct defer_stats st = { .lost = log->lost };
 	const struct defer_item **v;
@@ -772,7 +812,7 @@ defer_conserve(const struct defer_log *log)
 	return st;
 }
 
-static __maybe_unused void defer_print(const struct defer_stats *st)
+static inline void defer_print(const struct defer_stats *st)
 {
 	fprintf(stderr,
 		"# samples %u: deferred %u, immediate %u, kernel only %u; cookies %u, records %u, unasked %u, missing %u, duplicate %u, foreign %u, late %u, lost %llu\n",
@@ -816,7 +856,7 @@ struct defer_session {
 /* For defer_session_open(): a buffer for each CPU. */
 #define DEFER_ALL_CPUS	(-2)
 
-static __maybe_unused void defer_session_close(struct defer_session *s)
+static inline void defer_session_close(struct defer_session *s)
 {
 	unsigned int i, j;
 
@@ -863,7 +903,7 @@ static int defer_session_buf(struct defer_session *s,
  * Open the event and map its buffer: for a task on any CPU (cpu -1), on one
  * CPU, or with a buffer for each CPU.  Returns -1 with errno set.
  */
-static __maybe_unused int
+static inline int
 defer_session_open(struct defer_session *s, struct perf_event_attr *attr,
 		   pid_t pid, int cpu, unsigned int pages)
 {
@@ -891,7 +931,7 @@ defer_session_open(struct defer_session *s, struct perf_event_attr *attr,
 }
 
 /* One more event that writes to the session's buffers. */
-static __maybe_unused int
+static inline int
 defer_session_add(struct defer_session *s, struct perf_event_attr *attr)
 {
 	unsigned int i;
@@ -943,20 +983,20 @@ static int defer_ioctl_extra(struct defer_session *s, unsigned long req)
 	return ret;
 }
 
-static __maybe_unused int defer_enable(struct defer_session *s)
+static inline int defer_enable(struct defer_session *s)
 {
 	return defer_ioctl_main(s, PERF_EVENT_IOC_ENABLE) |
 	       defer_ioctl_extra(s, PERF_EVENT_IOC_ENABLE);
 }
 
-static __maybe_unused int defer_disable(struct defer_session *s)
+static inline int defer_disable(struct defer_session *s)
 {
 	return defer_ioctl_extra(s, PERF_EVENT_IOC_DISABLE) |
 	       defer_ioctl_main(s, PERF_EVENT_IOC_DISABLE);
 }
 
 /* Move what the buffers hold to the log. */
-static __maybe_unused void defer_drain(struct defer_session *s)
+static inline void defer_drain(struct defer_session *s)
 {
 	size_t page_size = sysconf(_SC_PAGESIZE);
 	struct defer_log *log = &s->log;
@@ -998,7 +1038,7 @@ static __maybe_unused void defer_drain(struct defer_session *s)
 }
 
 /* Disable, collect and parse. */
-static __maybe_unused int defer_finish(struct defer_session *s)
+static inline int defer_finish(struct defer_session *s)
 {
 	defer_disable(s);
 	defer_drain(s);
@@ -1010,7 +1050,7 @@ static __maybe_unused int defer_finish(struct defer_session *s)
 }
 
 /* Wait for a child, at most so long; kills it (and returns -1) if it hangs. */
-static __maybe_unused int
+static inline int
 defer_wait(pid_t pid, int *status, unsigned int seconds,
 	   struct defer_session *drain)
 {
@@ -1042,7 +1082,7 @@ struct defer_child {
 	int	go;
 };
 
-static __maybe_unused int
+static inline int
 defer_spawn(struct defer_child *c, void (*fn)(void *), void *arg)
 {
 	int fds[2];
@@ -1067,7 +1107,7 @@ defer_spawn(struct defer_child *c, void (*fn)(void *), void *arg)
 	return 0;
 }
 
-static __maybe_unused int defer_go(struct defer_child *c)
+static inline int defer_go(struct defer_child *c)
 {
 	int ret = write(c->go, "", 1) == 1 ? 0 : -1;
 
@@ -1076,7 +1116,7 @@ static __maybe_unused int defer_go(struct defer_child *c)
 }
 
 /* Wait until the buffers have shown so many samples; -1 if they do not. */
-static __maybe_unused int
+static inline int
 defer_wait_samples(struct defer_session *s, unsigned int nr,
 		   unsigned int seconds)
 {
@@ -1098,7 +1138,7 @@ defer_wait_samples(struct defer_session *s, unsigned int nr,
 }
 
 /* Stay on one CPU; returns it. */
-static __maybe_unused int defer_pin(int cpu)
+static inline int defer_pin(int cpu)
 {
 	cpu_set_t set;
 

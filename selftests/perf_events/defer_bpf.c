@@ -53,9 +53,10 @@ static int map_lookup(int fd, __u32 key, void *value)
 	INSN(BPF_ALU64 | BPF_MOV | BPF_K, dst, 0, 0, imm)
 #define ADD_IMM(dst, imm)						\
 	INSN(BPF_ALU64 | BPF_ADD | BPF_K, dst, 0, 0, imm)
+/* This instruction takes two places. */
 #define LD_MAP(dst, fd)							\
-	INSN(BPF_LD | BPF_DW | BPF_IMM, dst, BPF_PSEUDO_MAP_FD, 0, fd),	\
-	INSN(0, 0, 0, 0, 0)
+	INSN(BPF_LD | BPF_DW | BPF_IMM, dst, BPF_PSEUDO_MAP_FD, 0, fd)
+#define LD_MAP_REST	INSN(0, 0, 0, 0, 0)
 #define CALL(func)							\
 	INSN(BPF_JMP | BPF_CALL, 0, 0, 0, func)
 #define ST_IMM_W(dst, off, imm)						\
@@ -102,6 +103,7 @@ static int prog_get_stack(int map, __u64 flags)
 		MOV_REG(BPF_REG_2, BPF_REG_10),
 		ADD_IMM(BPF_REG_2, -4),
 		LD_MAP(BPF_REG_1, map),
+		LD_MAP_REST,
 		CALL(BPF_FUNC_map_lookup_elem),
 		JEQ_IMM(BPF_REG_0, 0, 8),
 		MOV_REG(BPF_REG_7, BPF_REG_0),
@@ -129,11 +131,13 @@ static int prog_get_stackid(int map, int stacks, __u64 flags)
 		MOV_REG(BPF_REG_2, BPF_REG_10),
 		ADD_IMM(BPF_REG_2, -4),
 		LD_MAP(BPF_REG_1, map),
+		LD_MAP_REST,
 		CALL(BPF_FUNC_map_lookup_elem),
 		JEQ_IMM(BPF_REG_0, 0, 7),
 		MOV_REG(BPF_REG_7, BPF_REG_0),
 		MOV_REG(BPF_REG_1, BPF_REG_6),
 		LD_MAP(BPF_REG_2, stacks),
+		LD_MAP_REST,
 		MOV_IMM(BPF_REG_3, flags),
 		CALL(BPF_FUNC_get_stackid),
 		STX_DW(BPF_REG_7, 0, BPF_REG_0),

@@ -7,8 +7,7 @@
  */
 #include "defer_compat.h"
 
-asm(
-"	.pushsection .text, \"ax\"\n"
+asm("	.pushsection .text, \"ax\"\n"
 /* walk_top(id, bits): see defer.h */
 "	.type walk_top, @function\n"
 "walk_top:\n"
@@ -73,7 +72,7 @@ static int sys3(int nr, int a, const void *b, int c)
 	return ret;
 }
 
-int __attribute__((__used__)) main(void)
+int main(void)
 {
 	struct defer_compat_addrs addrs = {
 		.top_ret = (unsigned int)walk_top_ret,

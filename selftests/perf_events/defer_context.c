@@ -215,7 +215,7 @@ TEST_F_TIMEOUT(breakpoint, interrupt, 60)
 	ASSERT_EQ(0, defer_enable(&self->s));
 	end = defer_now() + DEFER_NSEC_PER_SEC;
 	while (defer_now() < end)
-		defer_walk_spin(ID, BITS, 100000);
+		defer_walk_spin(ID, BITS, 400000);
 	ASSERT_EQ(0, defer_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
@@ -363,7 +363,7 @@ TEST_F_TIMEOUT(clock, conservation, 90)
 	limit = end + 30 * DEFER_NSEC_PER_SEC;
 	n = 0;
 	do {
-		defer_walk_spin(ID, BITS, 100000);
+		defer_walk_spin(ID, BITS, 400000);
 		for (i = 0; i < 50; i++)
 			defer_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
 		madvise(buf, 1 << 20, MADV_DONTNEED);
@@ -382,14 +382,8 @@ TEST_F_TIMEOUT(clock, conservation, 90)
 	st = defer_conserve(log);
 	if (variant->system_wide) {
 		/* Other tasks may sit in the kernel; this one does not. */
-		unsigned int keep = 0;
-
 		defer_print(&st);
-		for (i = 0; i < log->nr_items; i++) {
-			if (log->items[i].pid == (__u32)getpid())
-				log->items[keep++] = log->items[i];
-		}
-		log->nr_items = keep;
+		defer_keep_pid(log, getpid());
 		st = defer_conserve(log);
 	}
 	EXPECT_CONSERVED(&st);
@@ -412,6 +406,8 @@ TEST_F_TIMEOUT(clock, conservation, 90)
 			entry++;
 			continue;
 		}
+		if (!it->cookie)
+			defer_dump("immediate", it->ips, it->nr);
 		nr = defer_user_chain(log, it, &ips);
 		if (nr < 1)
 			continue;

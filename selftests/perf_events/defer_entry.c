@@ -58,11 +58,11 @@ static struct perf_event_attr tp_attr(long tp)
 	EXPECT_TRUE(defer_same(__ips, __nr, self->want, __want));	\
 } while (0)
 
-static volatile int nr_signals;
+static int nr_signals;
 
 static void on_signal(int sig)
 {
-	nr_signals++;
+	__atomic_fetch_add(&nr_signals, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- samples that come late ---------------------------------------------- */
@@ -164,8 +164,7 @@ TEST_F(entry, registers_of_the_request_signal)
 }
 
 #ifdef __x86_64__
-asm(
-"	.pushsection .text, \"ax\"\n"
+asm("	.pushsection .text, \"ax\"\n"
 "defer_restorer:\n"
 "	mov	$15, %eax\n"
 "	syscall\n"

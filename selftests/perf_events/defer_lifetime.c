@@ -103,18 +103,6 @@ FIXTURE_TEARDOWN(family)
 	defer_session_close(&self->s);
 }
 
-/* Of a system-wide session, keep only what concerns a process. */
-static void only_pid(struct defer_log *log, pid_t pid)
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; i < log->nr_items; i++) {
-		if (log->items[i].pid == (__u32)pid)
-			log->items[n++] = log->items[i];
-	}
-	log->nr_items = n;
-}
-
 /* Start a session on a process. */
 static void observe(struct __test_metadata *_metadata, struct defer_session *s,
 		    const struct view *view, struct perf_event_attr *attr,
@@ -137,7 +125,7 @@ conclude(struct __test_metadata *_metadata, struct defer_session *s,
 
 	ASSERT_EQ(0, defer_finish(s));
 	if (view->system_wide)
-		only_pid(&s->log, pid);
+		defer_keep_pid(&s->log, pid);
 	st = defer_conserve(&s->log);
 	EXPECT_CONSERVED(&st);
 	return st;
@@ -644,7 +632,7 @@ static void do_load(void *arg)
  * Is what is missing explained by a task that sits in the kernel?  Only of
  * tasks that still live can that be so.
  */
-static unsigned int count_blocked(const struct defer_log *log)
+static unsigned int count_blocked(struct defer_log *log)
 {
 	unsigned int i, n = 0;
 	__u64 last = 0;

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "defer.h"
+#include <stdalign.h>
 #include <linux/userfaultfd.h>
 #include "../kselftest_harness.h"
 
@@ -19,10 +20,6 @@
 #define STACK_ADDR	0x10000000000UL
 #define STACK_PAGES	4UL
 #define SP_OFFSET	1024
-
-#ifndef __aligned
-#define __aligned(x) __attribute__((__aligned__(x)))
-#endif
 
 struct frame {
 	__u64 next;
@@ -49,10 +46,10 @@ struct outer {
 };
 
 /* The outer frames as bytes of this program's file. */
-static const union {
+static alignas(65536) const union {
 	struct outer	o;
 	__u64		words[sizeof(struct outer) / 8];
-} __aligned(65536) outer_frames = {
+} outer_frames = {
 	.words = {
 		[(PADDING + FRAME2 - STACK_ADDR - PAGE) / 8] = FRAME3,
 		[(PADDING + FRAME2 - STACK_ADDR - PAGE) / 8 + 1] = RA(2),

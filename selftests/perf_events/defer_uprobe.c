@@ -18,8 +18,7 @@
  * Functions of the three usual beginnings, and one that makes a system call
  * from inside.
  */
-asm(
-"	.pushsection .text, \"ax\"\n"
+asm("	.pushsection .text, \"ax\"\n"
 "	.balign 16\n"
 "probe_push:\n"
 "	push	%rbp\n"

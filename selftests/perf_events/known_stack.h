@@ -9,10 +9,6 @@
 #include <stdbool.h>
 #include <linux/types.h>
 
-#ifndef __maybe_unused
-#define __maybe_unused __attribute__((__unused__))
-#endif
-
 #ifdef __x86_64__
 /*
  * walk_top(id, bits, leaf, ...) calls walk_step() recursively, "bits" times,
@@ -23,8 +19,7 @@
  *
  * and nothing else: it tells who took it.
  */
-asm(
-"	.pushsection .text, \"ax\"\n"
+asm("	.pushsection .text, \"ax\"\n"
 "	.balign 16\n"
 "	.type walk_top, @function\n"
 "walk_top:\n"
@@ -125,26 +120,26 @@ extern char walk_nop[], walk_on_ip[];
 
 #define DEFER_HAVE_WALK	true
 
-static __maybe_unused long
+static inline long
 defer_walk_syscall(__u64 id, unsigned int bits, long nr, long arg0, long arg1)
 {
 	return walk_top(id, bits, walk_syscall, nr, arg0, arg1);
 }
 
-static __maybe_unused long
+static inline long
 defer_walk_call(__u64 id, unsigned int bits, const void *fn, void *arg)
 {
 	return walk_top(id, bits, walk_call, (__u64)fn, (__u64)arg, 0);
 }
 
-static __maybe_unused void
+static inline void
 defer_walk_spin(__u64 id, unsigned int bits, __u64 loops)
 {
 	walk_top(id, bits, walk_spin, loops, 0, 0);
 }
 
 /* The chain of a walk without its innermost entry; returns the length. */
-static __maybe_unused unsigned int
+static inline unsigned int
 defer_expect_tail(__u64 *ips, __u64 id, unsigned int bits)
 {
 	unsigned int bit, n = 0;
@@ -158,7 +153,7 @@ defer_expect_tail(__u64 *ips, __u64 id, unsigned int bits)
 	return n;
 }
 
-static __maybe_unused unsigned int
+static inline unsigned int
 defer_expect(__u64 *ips, __u64 id, unsigned int bits, const void *leaf_ip)
 {
 	ips[0] = (__u64)leaf_ip;
@@ -166,7 +161,7 @@ defer_expect(__u64 *ips, __u64 id, unsigned int bits, const void *leaf_ip)
 }
 
 /* The id of a walk from its stack; false if it is not that of a walk. */
-static __maybe_unused bool
+static inline bool
 defer_decode(const __u64 *ips, int nr, __u64 *id, unsigned int *bits)
 {
 	int i;

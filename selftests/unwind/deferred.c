@@ -422,7 +422,7 @@ TEST_F(client, unregister_takes_requests_back)
 	EXPECT_EQ(1, self->st.ended);
 }
 
-static volatile bool stop;
+static bool stop;
 
 static void *ask_in_a_loop(void *arg)
 {
@@ -430,7 +430,7 @@ static void *ask_in_a_loop(void *arg)
 	unsigned int i;
 
 	a->ret = 0;
-	for (i = 0; !stop; i++) {
+	for (i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++) {
 		int ret = request(a->fd, 0, i % UNWIND_CTX_NR, i);
 
 		if (ret && ret != -ENOENT && ret != -EBUSY && ret != -EAGAIN)
@@ -464,7 +464,7 @@ TEST_F_TIMEOUT(client, unregister_under_load, 60)
 		EXPECT_EQ(0, self->st.running);
 		EXPECT_EQ(self->st.begun, self->st.ended);
 	}
-	stop = true;
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (i = 0; i < 3; i++) {
 		pthread_join(t[i], NULL);
 		EXPECT_EQ(0, a[i].ret);

@@ -26,8 +26,8 @@ enum unwind_barred {
  *		%UNWIND_REQUEST_PENDING and a bit per client that asked; 0 if none
  * @cookie:	Names the pending request; not valid unless one is pending
  * @regs:	User registers at the pending request
- * @depth:	Deepest stack that a client of the pending request wants; 0 once
- *		it has been walked and nobody can join any more
+ * @depth:	Deepest stack that a client of the pending request wants; once
+ *		it has been walked, how deep it is, and %UNWIND_DEPTH_WALKED
  * @rounds:	Requests served since the kernel was entered; 0 says that the
  *		stack in @cache, if any, is of an earlier entry
  * @in_work:	The deferred work is running
@@ -50,7 +50,7 @@ enum unwind_barred {
  * @regs,                                         writer, so nested contexts
  * @work                                          keep off
  * @depth       task, IRQ, NMI: cmpxchg           asking
- *              task: cmpxchg to 0                the deferred work
+ *              task: cmpxchg                     the deferred work
  * @rounds      task                              the deferred work; return to
  *                                                user mode with IRQs off
  * @in_work,    task                              the deferred work; exec, exit

@@ -60,6 +60,8 @@ enum unwind_user_result {
 /**
  * struct unwind_user_state - Where a walk over current's user stack is
  * @regs:	Registers of the current frame, as far as they are known
+ * @bottom:	Where the walk entered the current stack
+ * @switches:	How often it went to a lower stack
  * @fp_known:	@regs.fp is the frame's; its slot may have been unreadable
  * @topmost:	The current frame is the interrupted one: @regs.ip is the next
  *		instruction to run, not a return address
@@ -68,6 +70,8 @@ enum unwind_user_result {
  */
 struct unwind_user_state {
 	struct unwind_user_regs	regs;
+	unsigned long		bottom;
+	unsigned int		switches;
 	bool			fp_known;
 	bool			topmost;
 };

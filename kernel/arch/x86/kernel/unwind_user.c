@@ -2,6 +2,7 @@
 /*
  * Frames of user stacks, as x86 compilers make them
  */
+#include <linux/array_size.h>
 #include <linux/kernel.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
@@ -161,4 +162,42 @@ void arch_unwind_user_fp_rule(const struct unwind_user_state *state,
 		.cfa_from_fp	= true,
 		.fp_saved	= true,
 	};
+}
+
+/* call rel32, and the opcode of call with a ModRM byte whose reg field is 2 */
+#define INSN_CALL		0xe8
+#define INSN_CALL_INDIRECT	0xff
+
+/**
+ * arch_unwind_user_after_call - Does a call instruction end here?
+ * @ip:		Linear user address
+ *
+ * Tells a return address from other numbers; a few are taken for one by chance.
+ *
+ * Context: As unwind_user_next().
+ * Return: true if the bytes before @ip can be a call instruction.
+ */
+bool arch_unwind_user_after_call(unsigned long ip)
+{
+	/* Length of an indirect call without prefixes, by the ModRM's kind. */
+	static const u8 lengths[] = { 2, 3, 4, 6, 7 };
+	/* The longest one: opcode, ModRM, SIB, and a displacement of 4 bytes. */
+	u8 code[7];
+	unsigned int i;
+
+	if (ip < sizeof(code) ||
+	    !unwind_user_read(ip - sizeof(code), code, sizeof(code)))
+		return false;
+
+	if (code[sizeof(code) - 5] == INSN_CALL)
+		return true;
+
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+		const u8 *insn = code + sizeof(code) - lengths[i];
+
+		if (insn[0] == INSN_CALL_INDIRECT && ((insn[1] >> 3) & 7) == 2)
+			return true;
+	}
+
+	return false;
 }

@@ -15,5 +15,6 @@ bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
 				 struct unwind_user_rule *rule);
 void arch_unwind_user_fp_rule(const struct unwind_user_state *state,
 			      struct unwind_user_rule *rule);
+bool arch_unwind_user_after_call(unsigned long ip);
 
 #endif /* _ASM_X86_UNWIND_USER_H */
