@@ -6,7 +6,7 @@ CONFIG ?= orc
 
 .DEFAULT_GOAL := help
 .PHONY: help tree export kernel perf demo check check-debug check-fp \
-	check-evidence check-export vm clean
+	check-evidence check-export vm bench clean
 
 help: ## this list
 	@echo 'The two that most people want:'
@@ -52,6 +52,9 @@ check-fp: ## the guest tests on a kernel with frame pointers
 
 check-evidence: ## everything, long runs included
 	@scripts/check evidence
+
+bench: ## what it costs: instruction counts in a guest, write build/bench.txt
+	@scripts/bench
 
 clean: ## remove what was built; build/linux and its commits stay
 	rm -rf build/linux/.orc build/linux/.debug build/linux/.fp build/linux/.off \
