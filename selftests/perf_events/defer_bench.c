@@ -143,16 +143,18 @@ static uint64_t measure_entry(void)
 	return __rdtsc() - start;
 }
 
-/* One frame per level: the barrier keeps the compiler from making a loop of it. */
+/* One frame per level: the compiler must neither inline this nor make a loop of it. */
 #pragma GCC push_options
 #pragma GCC optimize("no-omit-frame-pointer")
 static uint64_t at_depth(int depth, uint64_t (*measure)(void))
 {
+	uint64_t (*next)(int, uint64_t (*)(void)) = at_depth;
 	uint64_t ret;
 
+	asm volatile("" : "+r" (next));
 	if (!depth)
 		return measure();
-	ret = at_depth(depth - 1, measure);
+	ret = next(depth - 1, measure);
 	asm volatile("" : "+r" (ret));
 	return ret;
 }
