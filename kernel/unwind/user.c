@@ -306,10 +306,15 @@ unwind_user_apply(struct unwind_user_state *state,
 	if (regs->cs_base + ra >= TASK_SIZE_MAX)
 		return UNWIND_USER_CORRUPT;
 
+	/*
+	 * Any data may look like a frame; code that was called does not. Once
+	 * the walk has left the stack it began on, every frame is suspect.
+	 */
+	if ((switched || state->switches) &&
+	    !arch_unwind_user_after_call(regs->cs_base + ra))
+		return UNWIND_USER_CORRUPT;
+
 	if (switched) {
-		/* Any data may look like a frame; code that was called does not. */
-		if (!arch_unwind_user_after_call(regs->cs_base + ra))
-			return UNWIND_USER_CORRUPT;
 		state->bottom = cfa;
 		state->switches++;
 	}

@@ -513,4 +513,148 @@ TEST_F(hostile, frames)
 	}
 }
 
+/* ---- several stacks ------------------------------------------------------ */
+
+/*
+ * Frame pointers that lead to a lower stack, as those of Go's runtime do. The
+ * walk may follow a few of them, to code that was called; below, stack n is
+ * STACKS_GAP bytes under stack n - 1, and stack 0 is the one of the fixture.
+ *
+ *	frame on stack 0 -> stack 1 -> ... each with one frame unless said
+ */
+#define STACKS		7
+#define STACKS_GAP	(64 * 1024UL)
+#define STACK_FRAME(n)	(STACK_ADDR - (n) * STACKS_GAP + 512)
+/* Instructions that follow a call. */
+#define CALLED(n)	((__u64)((n) % 2 ? walk_ret1 : walk_ret0))
+/* One that does not. */
+#define NOT_CALLED	((__u64)walk_spin)
+
+static int map_lower_stacks(void)
+{
+	unsigned int n;
+
+	for (n = 1; n < STACKS; n++) {
+		void *addr = (void *)(STACK_ADDR - n * STACKS_GAP);
+
+		if (mmap(addr, PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+			 -1, 0) != addr)
+			return -1;
+	}
+	return 0;
+}
+
+static void unmap_lower_stacks(void)
+{
+	unsigned int n;
+
+	for (n = 1; n < STACKS; n++)
+		munmap((void *)(STACK_ADDR - n * STACKS_GAP), PAGE);
+}
+
+FIXTURE(stacks) {
+	struct defer_session s;
+	__u64 want[STACKS + 2];
+};
+
+FIXTURE_SETUP(stacks)
+{
+	const char *why = defer_unsupported();
+	struct perf_event_attr attr;
+
+	if (why)
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, map_stack());
+	ASSERT_EQ(0, map_lower_stacks());
+	attr = defer_attr(PERF_TYPE_TRACEPOINT,
+			  DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), 1,
+			  BOTH);
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+	ASSERT_EQ(0, defer_enable(&self->s));
+}
+
+FIXTURE_TEARDOWN(stacks)
+{
+	defer_session_close(&self->s);
+	unmap_lower_stacks();
+	unmap_stack();
+}
+
+/* One sample with the frames set up; the record must be @want. */
+#define EXPECT_STACKS(nr_want) do {					\
+	const __u64 *__ips = NULL;					\
+	struct defer_stats __st;					\
+	int __nr;							\
+									\
+	sample(FRAME0);							\
+	ASSERT_EQ(0, defer_finish(&self->s));				\
+	__st = defer_conserve(&self->s.log);				\
+	EXPECT_CONSERVED(&__st);					\
+	ASSERT_EQ(1, __st.samples);					\
+	EXPECT_EQ(1, __st.deferred);					\
+	self->want[0] = (__u64)walk_on_ip;				\
+	__nr = defer_user_chain(&self->s.log,				\
+				defer_nth(&self->s.log,			\
+					  PERF_RECORD_SAMPLE, 0),	\
+				&__ips);				\
+	EXPECT_TRUE(defer_same(__ips, __nr, self->want, nr_want));	\
+} while (0)
+
+TEST_F(stacks, lower_one_is_followed)
+{
+	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
+	*frame_at(STACK_FRAME(1)) = (struct frame) { STACK_FRAME(1) + 64, CALLED(1) };
+	*frame_at(STACK_FRAME(1) + 64) = (struct frame) { 0, CALLED(2) };
+	self->want[1] = CALLED(0);
+	self->want[2] = CALLED(1);
+	self->want[3] = CALLED(2);
+	EXPECT_STACKS(4);
+}
+
+TEST_F(stacks, data_is_not_followed)
+{
+	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
+	*frame_at(STACK_FRAME(1)) = (struct frame) { STACK_FRAME(1) + 64, NOT_CALLED };
+	*frame_at(STACK_FRAME(1) + 64) = (struct frame) { 0, CALLED(2) };
+	self->want[1] = CALLED(0);
+	EXPECT_STACKS(2);
+}
+
+TEST_F(stacks, data_on_the_lower_one_ends_it)
+{
+	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
+	*frame_at(STACK_FRAME(1)) = (struct frame) { STACK_FRAME(1) + 64, CALLED(1) };
+	*frame_at(STACK_FRAME(1) + 64) = (struct frame) { 0, NOT_CALLED };
+	self->want[1] = CALLED(0);
+	self->want[2] = CALLED(1);
+	EXPECT_STACKS(3);
+}
+
+TEST_F(stacks, circle_ends)
+{
+	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
+	*frame_at(STACK_FRAME(1)) = (struct frame) { FRAME0, CALLED(1) };
+	self->want[1] = CALLED(0);
+	self->want[2] = CALLED(1);
+	/* Back up, and not down again. */
+	self->want[3] = CALLED(0);
+	EXPECT_STACKS(4);
+}
+
+TEST_F(stacks, four_switches_and_no_more)
+{
+	unsigned int n;
+
+	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
+	self->want[1] = CALLED(0);
+	for (n = 1; n < STACKS; n++) {
+		*frame_at(STACK_FRAME(n)) = (struct frame) {
+			n + 1 < STACKS ? STACK_FRAME(n + 1) : 0, CALLED(n)
+		};
+		self->want[1 + n] = CALLED(n);
+	}
+	EXPECT_STACKS(1 + 1 + 4);
+}
+
 TEST_HARNESS_MAIN
