@@ -58,6 +58,7 @@
 #include <linux/init.h>
 #include <linux/irq_work.h>
 #include <linux/kprobes.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
@@ -191,8 +192,86 @@ static int unwind_deferred_may_request(const struct unwind_task_info *info)
 	return 0;
 }
 
+#ifdef CONFIG_UNWIND_USER_SFRAME
+
+/* Keep all registers of a new request if there is memory for them. */
+static void unwind_deferred_keep_gprs(struct unwind_task_info *info,
+				      const struct pt_regs *regs)
+{
+	info->gprs_known = !!info->gprs;
+	if (info->gprs)
+		arch_unwind_user_gprs(info->gprs, regs);
+}
+
+/* All registers as they are now, if they are still those of the request. */
+static bool unwind_deferred_current_gprs(const struct unwind_task_info *info,
+					 struct unwind_user_gprs *gprs)
+{
+	const struct pt_regs *regs = current_pt_regs();
+	struct unwind_user_regs now;
+
+	guard(irqsave)();
+
+	if (!arch_unwind_user_regs(&now, regs) ||
+	    !unwind_user_regs_equal(&now, &info->regs))
+		return false;
+
+	arch_unwind_user_gprs(gprs, regs);
+	return true;
+}
+
+/* Walk the stack of the pending request: no other request writes the registers. */
+static unsigned int unwind_deferred_stack(struct unwind_task_info *info,
+					  struct unwind_task_cache *cache)
+{
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY;
+
+	/* Without memory there is less to go by. The rules need it most. */
+	if (!info->rules)
+		info->rules = unwind_user_rules_alloc(gfp);
+
+	if (!info->gprs) {
+		info->gprs = kmalloc(sizeof(*info->gprs), gfp);
+		if (info->gprs)
+			info->gprs_known = unwind_deferred_current_gprs(info, info->gprs);
+	}
+
+	return unwind_user(&cache->regs, info->gprs_known ? info->gprs : NULL,
+			   info->rules, cache->entries, cache->depth);
+}
+
+static void unwind_deferred_forget_rules(struct unwind_task_info *info)
+{
+	if (info->rules)
+		unwind_user_rules_reset(info->rules);
+}
+
+static void unwind_deferred_free_rules(struct unwind_task_info *info)
+{
+	unwind_user_rules_free(info->rules);
+	info->rules = NULL;
+	kfree(info->gprs);
+	info->gprs = NULL;
+}
+
+#else /* !CONFIG_UNWIND_USER_SFRAME */
+
+static void unwind_deferred_keep_gprs(struct unwind_task_info *info,
+				      const struct pt_regs *regs) { }
+static void unwind_deferred_forget_rules(struct unwind_task_info *info) { }
+static void unwind_deferred_free_rules(struct unwind_task_info *info) { }
+
+static unsigned int unwind_deferred_stack(struct unwind_task_info *info,
+					  struct unwind_task_cache *cache)
+{
+	return unwind_user(&cache->regs, NULL, NULL, cache->entries, cache->depth);
+}
+
+#endif /* CONFIG_UNWIND_USER_SFRAME */
+
 /* Set up a new request; @info->request is UNWIND_REQUEST_CLAIMED. */
 static int unwind_deferred_claimed(struct unwind_task_info *info,
+				   const struct pt_regs *regs,
 				   const struct unwind_user_regs *uregs,
 				   unsigned int depth)
 {
@@ -204,6 +283,7 @@ static int unwind_deferred_claimed(struct unwind_task_info *info,
 	info->cookie	= unwind_deferred_new_cookie();
 	info->regs	= *uregs;
 	info->depth	= depth;
+	unwind_deferred_keep_gprs(info, regs);
 
 	/* TWAF_NO_ALLOC: the run queue lock may be held. */
 	mode = in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME | TWAF_NO_ALLOC;
@@ -271,7 +351,7 @@ int unwind_deferred_request(struct unwind_deferred_client *client,
 
 	request = 0;
 	if (try_cmpxchg(&info->request, &request, UNWIND_REQUEST_CLAIMED)) {
-		ret = unwind_deferred_claimed(info, &uregs, depth);
+		ret = unwind_deferred_claimed(info, regs, &uregs, depth);
 		/* Compiler barrier: an NMI that sees PENDING reads the rest. */
 		barrier();
 		WRITE_ONCE(info->request, ret ? 0 : UNWIND_REQUEST_PENDING | mine);
@@ -309,23 +389,28 @@ int unwind_deferred_request(struct unwind_deferred_client *client,
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_request);
 
-/* Make @info->cache large enough for @depth entries. */
+/*
+ * Memory for @depth entries; for fewer, or NULL, if there is no more to be had. The
+ * profiled task would not have allocated: neither kill it for that, nor reclaim
+ * for long.
+ */
 static struct unwind_task_cache *unwind_deferred_cache(struct unwind_task_info *info,
 						       unsigned int depth)
 {
-	/* The profiled task would not have allocated: do not kill it for that. */
-	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL;
-	struct unwind_task_cache *cache = info->cache;
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY;
+	struct unwind_task_cache *cache;
 
-	if (cache && cache->room >= depth)
-		return cache;
+	if (info->cache && info->cache->room >= depth)
+		return info->cache;
 
-	kvfree(cache);
 	cache = kvmalloc(struct_size(cache, entries, depth), gfp);
-	if (cache)
-		cache->room = depth;
+	if (!cache)
+		return info->cache;
 
+	kvfree(info->cache);
+	cache->room = depth;
 	info->cache = cache;
+
 	return cache;
 }
 
@@ -364,9 +449,8 @@ static void unwind_deferred_walk(struct unwind_task_info *info,
 
 			cache->regs	= info->regs;
 			cache->epoch	= READ_ONCE(unwind_deferred_epoch);
-			cache->depth	= depth;
-			cache->nr	= unwind_user(&cache->regs, cache->entries,
-						      depth);
+			cache->depth	= min(depth, cache->room);
+			cache->nr	= unwind_deferred_stack(info, cache);
 			cached		= true;
 		}
 
@@ -588,6 +672,7 @@ void unwind_deferred_task_exec_begin(void)
 
 	/* What was walked is of no use for the new program. */
 	info->rounds = 0;
+	unwind_deferred_forget_rules(info);
 }
 
 /**
@@ -621,6 +706,7 @@ void unwind_deferred_task_exit(void)
 
 	kvfree(info->cache);
 	info->cache = NULL;
+	unwind_deferred_free_rules(info);
 }
 
 /**

@@ -23,6 +23,11 @@
 
 #include <asm/unwind_user.h>
 
+#include "rules.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/unwind_user.h>
+
 /*
  * How often one read may lose its page again, or have the mmap lock dropped
  * under it, before the walk gives up. Two are usual (drop for I/O, then map).
@@ -31,6 +36,9 @@
 
 /* How often a walk may go on at a lower stack. */
 #define UNWIND_USER_SWITCHES	4
+
+/* How many signal frames one walk goes through; handlers nest, but not deeply. */
+#define UNWIND_USER_SIGNALS	64
 
 /* How many frames are walked between chances for other tasks to run. */
 #define UNWIND_USER_RESCHED	64
@@ -126,6 +134,9 @@ bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
 	if (!__access_ok(from, size))
 		return false;
 
+	/* The walk uses what it reads here as the next address. */
+	barrier_nospec();
+
 	for (tries = 0; tries < UNWIND_USER_FAULT_TRIES; tries++) {
 		pagefault_disable();
 		left = __copy_from_user_inatomic(buf, from, size);
@@ -141,26 +152,34 @@ bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
 	return false;
 }
 
-/* Read one word of the size that the task's stack has. */
-static bool unwind_user_read_word(const struct unwind_user_state *state,
-				  unsigned long addr, unsigned long *val)
+/**
+ * unwind_user_peek - Read a word of the current task if it is present
+ * @addr:	Linear user address
+ * @val:	Receives the word
+ *
+ * In the common case this is all that a frame takes, for a third of the time.
+ *
+ * Context: Any context in which current->mm may be used. Does not sleep.
+ * Return: true if the word was read.
+ */
+bool unwind_user_peek(unsigned long addr, unsigned long *val)
 {
-	u32 val32;
+	const unsigned long __user *from = (const unsigned long __user *)addr;
+	bool ret = false;
 
-	if (state->regs.word_size == sizeof(unsigned long))
-		return unwind_user_read(addr, val, sizeof(*val));
+	pagefault_disable();
+	if (user_read_access_begin(from, sizeof(*from))) {
+		unsafe_get_user(*val, from, end);
+		ret = true;
+end:
+		user_read_access_end();
+	}
+	pagefault_enable();
 
-	if (!unwind_user_read(addr, &val32, sizeof(val32)))
-		return false;
-
-	*val = val32;
-	return true;
+	return ret;
 }
 
-/*
- * Read two neighbouring words if they are present: in the common case all that
- * a frame takes, for a third of the time.
- */
+/* The same for two neighbouring words. */
 static bool unwind_user_peek_pair(unsigned long addr, unsigned long *low,
 				  unsigned long *high)
 {
@@ -178,6 +197,23 @@ end:
 	pagefault_enable();
 
 	return ret;
+}
+
+/* Read one word of the size that the task's stack has. */
+static bool unwind_user_read_word(const struct unwind_user_state *state,
+				  unsigned long addr, unsigned long *val)
+{
+	u32 val32;
+
+	if (state->regs.word_size == sizeof(unsigned long))
+		return likely(unwind_user_peek(addr, val)) ||
+		       unwind_user_read(addr, val, sizeof(*val));
+
+	if (!unwind_user_read(addr, &val32, sizeof(val32)))
+		return false;
+
+	*val = val32;
+	return true;
 }
 
 /*
@@ -208,33 +244,93 @@ static unsigned long unwind_user_return_address(unsigned long slot, unsigned lon
 }
 
 /*
- * Read the return address and, if @rule says that it is saved, the frame pointer.
- * A frame whose frame pointer cannot be read is still a frame.
+ * The value that @loc stands for in the current frame. @cfa is that of the frame,
+ * except while it is being found itself: no rule counts it from itself.
  */
-static bool unwind_user_read_slots(const struct unwind_user_state *state,
-				   const struct unwind_user_rule *rule,
-				   unsigned long cfa, unsigned long *ra,
-				   unsigned long *fp, bool *fp_known)
+static bool unwind_user_locate(const struct unwind_user_state *state,
+			       const struct unwind_user_loc *loc,
+			       unsigned long cfa, unsigned long *val)
+{
+	const struct unwind_user_regs *regs = &state->regs;
+
+	switch (loc->base) {
+	case UNWIND_USER_BASE_CFA:
+		*val = cfa;
+		break;
+	case UNWIND_USER_BASE_SP:
+		*val = regs->sp;
+		break;
+	case UNWIND_USER_BASE_FP:
+		if (!state->fp_known)
+			return false;
+		*val = regs->fp;
+		break;
+	case UNWIND_USER_BASE_REG:
+		if (!state->gprs_known || loc->reg >= UNWIND_USER_NR_GPRS)
+			return false;
+		*val = state->gprs.reg[loc->reg];
+		break;
+	default:
+		return false;
+	}
+
+	*val += loc->off;
+	if (!loc->deref)
+		return true;
+
+	/* Registers are offsets into the stack segment. */
+	return unwind_user_read_word(state, regs->ss_base + *val, val);
+}
+
+static bool unwind_user_is_slot(const struct unwind_user_loc *loc)
+{
+	return loc->base == UNWIND_USER_BASE_CFA && loc->deref;
+}
+
+/*
+ * Find the return address and the caller's frame pointer. A frame whose frame
+ * pointer cannot be found is still a frame.
+ */
+static bool unwind_user_locate_caller(const struct unwind_user_state *state,
+				      const struct unwind_user_rule *rule,
+				      unsigned long cfa, unsigned long *ra,
+				      unsigned long *fp, bool *fp_known)
 {
 	const int word = state->regs.word_size;
 
-	/* The CFA is an offset into the stack segment. */
-	cfa += state->regs.ss_base;
-
-	if (rule->fp_saved && rule->fp_off + word == rule->ra_off &&
-	    word == sizeof(*ra) &&
-	    likely(unwind_user_peek_pair(cfa + rule->fp_off, fp, ra))) {
+	if (unwind_user_is_slot(&rule->ra) && unwind_user_is_slot(&rule->fp) &&
+	    rule->fp.off + word == rule->ra.off && word == sizeof(*ra) &&
+	    likely(unwind_user_peek_pair(cfa + rule->fp.off, fp, ra))) {
 		*fp_known = true;
 		return true;
 	}
 
-	if (!unwind_user_read_word(state, cfa + rule->ra_off, ra))
+	if (!unwind_user_locate(state, &rule->ra, cfa, ra))
 		return false;
 
-	if (rule->fp_saved)
-		*fp_known = unwind_user_read_word(state, cfa + rule->fp_off, fp);
+	if (rule->fp.base != UNWIND_USER_BASE_SAME)
+		*fp_known = unwind_user_locate(state, &rule->fp, cfa, fp);
 
 	return true;
+}
+
+static bool unwind_user_from_fp(const struct unwind_user_rule *rule)
+{
+	return rule->cfa.base == UNWIND_USER_BASE_FP && !rule->cfa.deref;
+}
+
+/*
+ * Does the CFA lie above the current frame? Only a function that has popped its
+ * return address into a register has none to lie above of; it cannot be a caller.
+ */
+static bool unwind_user_grows(const struct unwind_user_state *state,
+			      const struct unwind_user_rule *rule,
+			      unsigned long cfa)
+{
+	if (cfa == state->regs.sp)
+		return state->topmost && rule->ra.base == UNWIND_USER_BASE_REG;
+
+	return cfa > state->regs.sp;
 }
 
 /*
@@ -249,7 +345,7 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
 				   const struct unwind_user_rule *rule,
 				   unsigned long cfa)
 {
-	return rule->cfa_from_fp && cfa < state->bottom &&
+	return unwind_user_from_fp(rule) && cfa < state->bottom &&
 	       state->switches < UNWIND_USER_SWITCHES;
 }
 
@@ -257,44 +353,49 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
  * Leave the current frame by @rule.
  *
  * This is the one place that checks progress: each CFA lies above the previous
- * one, but for a few switches to another stack, so a walk cannot circle.
+ * one, but for signal frames and a few switches to another stack, which are
+ * counted, so a walk cannot circle.
  */
 static enum unwind_user_result
 unwind_user_apply(struct unwind_user_state *state,
 		  const struct unwind_user_rule *rule)
 {
 	struct unwind_user_regs *regs = &state->regs;
-	unsigned long cfa, slot, ra, fp = regs->fp;
+	unsigned long cfa = 0, ra, fp = regs->fp;
 	bool fp_known = state->fp_known;
 	bool switched;
 
-	if (rule->cfa_from_fp) {
-		if (!fp_known)
-			return UNWIND_USER_CORRUPT;
-		/* Outermost functions are entered with a frame pointer of zero. */
-		if (!regs->fp)
-			return UNWIND_USER_END;
-	}
+	if (rule->outermost)
+		return UNWIND_USER_END;
 
-	cfa = (rule->cfa_from_fp ? regs->fp : regs->sp) + rule->cfa_off;
+	/* Outermost functions are entered with a frame pointer of zero. */
+	if (unwind_user_from_fp(rule) && fp_known && !regs->fp)
+		return UNWIND_USER_END;
+
+	if (!unwind_user_locate(state, &rule->cfa, cfa, &cfa))
+		return UNWIND_USER_CORRUPT;
 
 	if (!IS_ALIGNED(cfa, regs->word_size))
 		return UNWIND_USER_CORRUPT;
 
-	switched = cfa <= regs->sp;
+	switched = !rule->signal && !unwind_user_grows(state, rule, cfa);
 	if (switched && !unwind_user_may_switch(state, rule, cfa))
+		return UNWIND_USER_CORRUPT;
+
+	/* As unwind_user_leave_signal(). */
+	if (rule->signal && state->signals == UNWIND_USER_SIGNALS)
 		return UNWIND_USER_CORRUPT;
 
 	/* What a 32-bit stack pointer cannot hold is no 32-bit frame. */
 	if (regs->word_size == sizeof(u32) && cfa != (u32)cfa)
 		return UNWIND_USER_CORRUPT;
 
-	slot = cfa + rule->ra_off;
-	if (!unwind_user_read_slots(state, rule, cfa, &ra, &fp, &fp_known))
+	if (!unwind_user_locate_caller(state, rule, cfa, &ra, &fp, &fp_known))
 		return UNWIND_USER_CORRUPT;
 
 	/* Done here, so that the next rule is looked up by the real address. */
-	ra = unwind_user_return_address(slot, ra);
+	if (unwind_user_is_slot(&rule->ra))
+		ra = unwind_user_return_address(cfa + rule->ra.off, ra);
 
 	if (!ra)
 		return UNWIND_USER_END;
@@ -308,22 +409,53 @@ unwind_user_apply(struct unwind_user_state *state,
 
 	/*
 	 * Any data may look like a frame; code that was called does not. Once
-	 * the walk has left the stack it began on, every frame is suspect.
+	 * a frame pointer has led to another stack, it is not to be trusted.
 	 */
-	if ((switched || state->switches) &&
+	if ((switched || (state->suspect && unwind_user_from_fp(rule) && !rule->signal)) &&
 	    !arch_unwind_user_after_call(regs->cs_base + ra))
 		return UNWIND_USER_CORRUPT;
 
 	if (switched) {
 		state->bottom = cfa;
+		state->suspect = true;
 		state->switches++;
+	} else if (rule->signal) {
+		state->bottom = cfa;
+		state->suspect = false;
+		state->signals++;
 	}
 
 	regs->ip = ra;
 	regs->sp = cfa;
 	regs->fp = fp;
 	state->fp_known = fp_known;
-	state->topmost = false;
+	state->gprs_known = false;
+	state->topmost = rule->signal;
+
+	return UNWIND_USER_FRAME;
+}
+
+/*
+ * Leave a signal frame. It says nothing about where the interrupted frame is: that
+ * may be on another stack (sigaltstack), so the CFA starts anew. Forged frames may
+ * go round in circles, hence the limit.
+ */
+static enum unwind_user_result
+unwind_user_leave_signal(struct unwind_user_state *state,
+			 const struct unwind_user_regs *regs,
+			 const struct unwind_user_gprs *gprs)
+{
+	if (state->signals == UNWIND_USER_SIGNALS)
+		return UNWIND_USER_CORRUPT;
+
+	state->regs		= *regs;
+	state->gprs		= *gprs;
+	state->bottom		= regs->sp;
+	state->fp_known		= true;
+	state->gprs_known	= true;
+	state->suspect		= false;
+	state->topmost		= true;
+	state->signals++;
 
 	return UNWIND_USER_FRAME;
 }
@@ -332,22 +464,74 @@ unwind_user_apply(struct unwind_user_state *state,
  * unwind_user_start - Begin a walk
  * @state:	State to initialise
  * @regs:	Registers of the interrupted frame
+ * @gprs:	All of them, or NULL if they are not known
+ * @rules:	Memory for rules from unwind tables, see unwind_user_rules_alloc(),
+ *		or NULL to go without
  *
  * Context: Any.
  */
 void unwind_user_start(struct unwind_user_state *state,
-		       const struct unwind_user_regs *regs)
+		       const struct unwind_user_regs *regs,
+		       const struct unwind_user_gprs *gprs,
+		       struct unwind_user_rules *rules)
 {
-	state->regs	= *regs;
-	state->bottom	= regs->sp;
-	state->switches	= 0;
-	state->fp_known	= true;
-	state->topmost	= true;
+	state->regs		= *regs;
+	state->rules		= rules;
+	state->stats		= (struct unwind_user_stats) { };
+	state->bottom		= regs->sp;
+	state->switches		= 0;
+	state->signals		= 0;
+	state->fp_known		= true;
+	state->gprs_known	= gprs;
+	state->suspect		= false;
+	state->topmost		= true;
+
+	if (gprs)
+		state->gprs = *gprs;
+}
+
+/*
+ * Does the rule need a register that is not known? A caller's are not, and
+ * compilers keep the CFA in the frame, at the frame pointer, while it calls. Where
+ * they do not, the frame pointer is the best guess.
+ */
+static bool unwind_user_lacks_gprs(const struct unwind_user_state *state,
+				   const struct unwind_user_rule *rule)
+{
+	return !state->gprs_known && (rule->cfa.base == UNWIND_USER_BASE_REG ||
+				      rule->ra.base == UNWIND_USER_BASE_REG);
+}
+
+static enum unwind_user_result
+unwind_user_next_fp(struct unwind_user_state *state)
+{
+	enum unwind_user_result ret;
+	struct unwind_user_rule rule;
+
+	/* A guess; where it leads nowhere it was wrong. */
+	if (state->topmost && arch_unwind_user_entry_rule(state, &rule)) {
+		ret = unwind_user_apply(state, &rule);
+		if (ret == UNWIND_USER_FRAME) {
+			state->stats.entry++;
+			return ret;
+		}
+	}
+
+	arch_unwind_user_fp_rule(state, &rule);
+
+	ret = unwind_user_apply(state, &rule);
+	if (ret == UNWIND_USER_FRAME)
+		state->stats.fp++;
+
+	return ret;
 }
 
 /**
  * unwind_user_next - Go from the current frame to its caller
  * @state:	State of the walk
+ *
+ * A signal frame is told by its code. Else the unwind table of the code says
+ * where the caller is, and frame pointers where there is no table.
  *
  * Context: Task context of a user task, interrupts enabled, no mm lock held.
  *	    May sleep.
@@ -358,23 +542,32 @@ void unwind_user_start(struct unwind_user_state *state,
 enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 {
 	enum unwind_user_result ret;
+	struct unwind_user_gprs gprs;
+	struct unwind_user_regs regs;
 	struct unwind_user_rule rule;
+	enum unwind_user_rule_kind kind;
 
-	/* A guess; where it leads nowhere it was wrong. */
-	if (state->topmost && arch_unwind_user_entry_rule(state, &rule)) {
-		ret = unwind_user_apply(state, &rule);
-		if (ret == UNWIND_USER_FRAME)
-			return ret;
-	}
+	kind = unwind_user_find_rule(state, &rule);
 
-	arch_unwind_user_fp_rule(state, &rule);
+	if (kind == UNWIND_USER_RULE_SIGNAL &&
+	    arch_unwind_user_signal_frame(state, &regs, &gprs))
+		return unwind_user_leave_signal(state, &regs, &gprs);
 
-	return unwind_user_apply(state, &rule);
+	if (kind != UNWIND_USER_RULE_TABLE || unwind_user_lacks_gprs(state, &rule))
+		return unwind_user_next_fp(state);
+
+	ret = unwind_user_apply(state, &rule);
+	if (ret == UNWIND_USER_FRAME)
+		state->stats.table++;
+
+	return ret;
 }
 
 /**
  * unwind_user - Walk the whole user stack of the current task
  * @regs:	Registers to start from, see arch_unwind_user_regs()
+ * @gprs:	All of them, or NULL if they are not known
+ * @rules:	Memory for rules from unwind tables, or NULL to go without
  * @entries:	Receives the interrupted instruction pointer, unless that is no
  *		user address, then the return addresses from the innermost to
  *		the outermost; linear addresses
@@ -385,31 +578,38 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
  * Return: The number of @entries filled. @max may mean that there are more.
  */
 unsigned int unwind_user(const struct unwind_user_regs *regs,
+			 const struct unwind_user_gprs *gprs,
+			 struct unwind_user_rules *rules,
 			 unsigned long *entries, unsigned int max)
 {
+	enum unwind_user_result ret = UNWIND_USER_FRAME;
 	struct unwind_user_state state;
 	unsigned int nr = 0;
 
 	might_sleep();
 
-	unwind_user_start(&state, regs);
+	unwind_user_start(&state, regs, gprs, rules);
 
 	while (nr < max) {
 		unsigned long ip = state.regs.cs_base + state.regs.ip;
 
 		/*
 		 * A jump to nowhere leaves any number in the interrupted
-		 * instruction pointer; its caller is still worth having.
+		 * instruction pointer; its caller is still worth having. The
+		 * walk ends all the same: signal frames are counted.
 		 */
 		if (ip < TASK_SIZE_MAX)
 			entries[nr++] = ip;
 
-		if (unwind_user_next(&state) != UNWIND_USER_FRAME)
+		ret = unwind_user_next(&state);
+		if (ret != UNWIND_USER_FRAME)
 			break;
 
 		if (!(nr % UNWIND_USER_RESCHED))
 			cond_resched();
 	}
+
+	trace_unwind_user_walk(regs->ip, nr, &state, ret);
 
 	return nr;
 }

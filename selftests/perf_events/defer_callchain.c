@@ -795,6 +795,35 @@ TEST_F(defer, record_size_does_not_wrap)
 		    1, BITS);
 }
 
+/* Nor does the chain of a sample, which is as deep as an immediate one may be. */
+TEST_F(defer, sample_size_does_not_wrap)
+{
+	struct perf_event_attr attr = tp_attr(self->tp, 0);
+	const struct defer_item *it;
+	const __u64 *ips = NULL;
+	int nr;
+
+	if (defer_write_long(DEFER_SYSCTL_MAX_STACK, 30000))
+		SKIP(return, "cannot set perf_event_max_stack: %s",
+		     strerror(errno));
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+	ASSERT_EQ(0, defer_enable(&self->s));
+	defer_walk_syscall(0x77, 12000, __NR_getpgid, 0, 0);
+	walk(1);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(2, defer_count(&self->s.log, PERF_RECORD_SAMPLE));
+	it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
+	nr = defer_user_chain(&self->s.log, it, &ips);
+	TH_LOG("sample of %u bytes, %d addresses", it->size, nr);
+	EXPECT_LT(7500, nr);
+	EXPECT_GT(8192, nr);
+	ASSERT_GT(CHAIN_MAX, nr);
+	defer_expect(self->want, 0x77, 12000, walk_syscall_ip);
+	EXPECT_TRUE(defer_same(ips, nr, self->want, nr));
+	EXPECT_WALK(&self->s.log, defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 1),
+		    1, BITS);
+}
+
 /* Marker and cookie are two contexts: they fit, or there is no request. */
 TEST_F(defer, max_contexts_per_stack)
 {

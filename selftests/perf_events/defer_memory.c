@@ -328,7 +328,7 @@ TEST_F(paged_out, faults_of_the_deferred_work)
 	/* Two pages, two events; without deferral nothing is faulted in. */
 	if (variant->flags)
 		EXPECT_LE(rounds, own);
-	EXPECT_GE(8 * rounds, own);
+	EXPECT_GE(32 * rounds, own);
 }
 
 /* ---- userfaultfd --------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <linux/unwind_user_types.h>
 
 struct unwind_task_cache;
+struct unwind_user_rules;
 
 /**
  * enum unwind_barred - Whether a task may make requests
@@ -26,6 +27,10 @@ enum unwind_barred {
  *		%UNWIND_REQUEST_PENDING and a bit per client that asked; 0 if none
  * @cookie:	Names the pending request; not valid unless one is pending
  * @regs:	User registers at the pending request
+ * @gprs:	All of them, for rules that need more; memory that the first walk
+ *		allocates, so the first request has none
+ * @gprs_known:	@gprs are those of the pending request
+ * @rules:	What walks remember of unwind tables; allocated by the first one
  * @depth:	Deepest stack that a client of the pending request wants; once
  *		it has been walked, how deep it is, and %UNWIND_DEPTH_WALKED
  * @rounds:	Requests served since the kernel was entered; 0 says that the
@@ -48,14 +53,18 @@ enum unwind_barred {
  *              other CPU: atomic andnot          a client unregisters
  * @cookie,     task, IRQ, NMI                    @request is CLAIMED by the
  * @regs,                                         writer, so nested contexts
- * @work                                          keep off
+ * *@gprs,                                        keep off
+ * @gprs_known,                                   (@gprs_known also by the first
+ * @work                                          walk, with a request pending)
  * @depth       task, IRQ, NMI: cmpxchg           asking
  *              task: cmpxchg                     the deferred work
  * @rounds      task                              the deferred work; return to
  *                                                user mode with IRQs off
  * @in_work,    task                              the deferred work; exec, exit
  * @barred,
- * @cache
+ * @cache,
+ * @gprs,
+ * @rules
  * ============ ================================= ===============================
  *
  * What an NMI sees between any two instructions is told in
@@ -69,6 +78,11 @@ struct unwind_task_info {
 	u8				rounds;
 	u8				in_work;
 	u8				barred;
+#ifdef CONFIG_UNWIND_USER_SFRAME
+	u8				gprs_known;
+	struct unwind_user_gprs		*gprs;
+	struct unwind_user_rules	*rules;
+#endif
 	struct callback_head		work;
 	struct unwind_task_cache	*cache;
 };

@@ -3,9 +3,11 @@
 #define _LINUX_UNWIND_USER_H
 
 #include <linux/types.h>
+#include <linux/unwind_user_rule.h>
 #include <linux/unwind_user_types.h>
 
 struct pt_regs;
+struct unwind_user_rules;
 
 /*
  * The deepest stack that a walk returns. A perf record is at most 64 KiB
@@ -22,29 +24,6 @@ static inline bool unwind_user_regs_equal(const struct unwind_user_regs *a,
 }
 
 /**
- * struct unwind_user_rule - How to get from a frame to the frame of its caller
- * @cfa_off:	Canonical frame address (CFA), as an offset from the frame
- *		pointer (@cfa_from_fp) or from the stack pointer
- * @ra_off:	Stack slot of the return address, as an offset from the CFA
- * @fp_off:	Stack slot of the caller's frame pointer, as an offset from the
- *		CFA (@fp_saved)
- * @cfa_from_fp: @cfa_off counts from the frame pointer
- * @fp_saved:	The caller's frame pointer is at @fp_off; otherwise the register
- *		still holds it
- *
- * All offsets are in bytes. The CFA is the value of the stack pointer before
- * the call instruction pushed the return address, hence also the stack pointer
- * of the calling frame.
- */
-struct unwind_user_rule {
-	s32		cfa_off;
-	s32		ra_off;
-	s32		fp_off;
-	bool		cfa_from_fp;
-	bool		fp_saved;
-};
-
-/**
  * enum unwind_user_result - Outcome of one step of a walk
  * @UNWIND_USER_FRAME:	The state has moved to the calling frame
  * @UNWIND_USER_END:	The current frame is the outermost one
@@ -58,29 +37,64 @@ enum unwind_user_result {
 };
 
 /**
+ * struct unwind_user_stats - How many frames a walk left by which method
+ * @table:	By an unwind table
+ * @fp:		By frame pointer
+ * @entry:	As a function that had no frame yet or any more
+ */
+struct unwind_user_stats {
+	unsigned int	table;
+	unsigned int	fp;
+	unsigned int	entry;
+};
+
+/**
  * struct unwind_user_state - Where a walk over current's user stack is
  * @regs:	Registers of the current frame, as far as they are known
- * @bottom:	Where the walk entered the current stack
+ * @bottom:	Where the walk entered the current stack, or a signal interrupted it
  * @switches:	How often it went to a lower stack
+ * @gprs:	All registers of the current frame, if @gprs_known
+ * @rules:	Memory for rules from unwind tables, or NULL: there are none
+ * @stats:	What the walk went by
  * @fp_known:	@regs.fp is the frame's; its slot may have been unreadable
- * @topmost:	The current frame is the interrupted one: @regs.ip is the next
- *		instruction to run, not a return address
+ * @signals:	How many signal frames it went through
+ * @gprs_known:	@gprs are the frame's
+ * @suspect:	A frame pointer led to this stack from another one
+ * @topmost:	The current frame was interrupted, by the kernel or by a signal:
+ *		@regs.ip is the next instruction to run, not a return address
  *
  * Belongs to the walking task; not to be shared.
  */
 struct unwind_user_state {
 	struct unwind_user_regs	regs;
+	struct unwind_user_gprs	gprs;
+	struct unwind_user_rules *rules;
+	struct unwind_user_stats stats;
 	unsigned long		bottom;
 	unsigned int		switches;
+	unsigned int		signals;
 	bool			fp_known;
+	bool			gprs_known;
+	bool			suspect;
 	bool			topmost;
 };
 
+#ifdef CONFIG_UNWIND_USER_SFRAME
+struct unwind_user_rules *unwind_user_rules_alloc(gfp_t gfp);
+void unwind_user_rules_free(struct unwind_user_rules *rules);
+void unwind_user_rules_reset(struct unwind_user_rules *rules);
+#endif
+
+bool unwind_user_peek(unsigned long addr, unsigned long *val);
 bool unwind_user_read(unsigned long addr, void *buf, unsigned int size);
 void unwind_user_start(struct unwind_user_state *state,
-		       const struct unwind_user_regs *regs);
+		       const struct unwind_user_regs *regs,
+		       const struct unwind_user_gprs *gprs,
+		       struct unwind_user_rules *rules);
 enum unwind_user_result unwind_user_next(struct unwind_user_state *state);
 unsigned int unwind_user(const struct unwind_user_regs *regs,
+			 const struct unwind_user_gprs *gprs,
+			 struct unwind_user_rules *rules,
 			 unsigned long *entries, unsigned int max);
 
 #endif /* _LINUX_UNWIND_USER_H */

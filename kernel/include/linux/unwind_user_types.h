@@ -25,4 +25,18 @@ struct unwind_user_regs {
 	u8		word_size;
 };
 
+/* DWARF numbers of general registers are smaller than this. */
+#define UNWIND_USER_NR_GPRS	16
+
+/**
+ * struct unwind_user_gprs - General registers
+ * @reg:	By DWARF number
+ *
+ * Only the innermost frame has all of them: of its callers the walk knows
+ * instruction pointer, stack pointer and frame pointer.
+ */
+struct unwind_user_gprs {
+	unsigned long	reg[UNWIND_USER_NR_GPRS];
+};
+
 #endif /* _LINUX_UNWIND_USER_TYPES_H */

@@ -3,15 +3,20 @@
  * Frames of user stacks, as x86 compilers make them
  */
 #include <linux/array_size.h>
+#include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/ptrace.h>
+#include <linux/string.h>
 #include <linux/unwind_user.h>
 
 #include <asm/desc.h>
 #include <asm/perf_event.h>
+#include <asm/segment.h>
+#include <asm/sigframe.h>
 #include <asm/unwind_user.h>
+#include <asm/vdso.h>
 
 /**
  * arch_unwind_user_regs - Keep what a walk needs of the user registers
@@ -112,8 +117,8 @@ bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
 		return false;
 
 	*rule = (struct unwind_user_rule) {
-		.cfa_off	= word,
-		.ra_off		= -word,
+		.cfa	= { .base = UNWIND_USER_BASE_SP, .off = word },
+		.ra	= { .base = UNWIND_USER_BASE_CFA, .off = -word, .deref = true },
 	};
 
 	if (insn[0] == INSN_RET || insn[0] == INSN_RET_IMM16 ||
@@ -128,9 +133,12 @@ bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
 
 	if (is_mov_sp_bp(insn, is_64bit) &&
 	    unwind_user_read(ip - 1, code, 1) && code[0] == INSN_PUSH_BP) {
-		rule->cfa_off	= 2 * word;
-		rule->fp_off	= -2 * word;
-		rule->fp_saved	= true;
+		rule->cfa.off = 2 * word;
+		rule->fp = (struct unwind_user_loc) {
+			.base	= UNWIND_USER_BASE_CFA,
+			.off	= -2 * word,
+			.deref	= true,
+		};
 		return true;
 	}
 
@@ -156,17 +164,42 @@ void arch_unwind_user_fp_rule(const struct unwind_user_state *state,
 	 *		|			|
 	 */
 	*rule = (struct unwind_user_rule) {
-		.cfa_off	= 2 * word,
-		.ra_off		= -word,
-		.fp_off		= -2 * word,
-		.cfa_from_fp	= true,
-		.fp_saved	= true,
+		.cfa	= { .base = UNWIND_USER_BASE_FP, .off = 2 * word },
+		.ra	= { .base = UNWIND_USER_BASE_CFA, .off = -word, .deref = true },
+		.fp	= { .base = UNWIND_USER_BASE_CFA, .off = -2 * word, .deref = true },
 	};
 }
 
 /* call rel32, and the opcode of call with a ModRM byte whose reg field is 2 */
 #define INSN_CALL		0xe8
+#define INSN_CALL_LEN		5
 #define INSN_CALL_INDIRECT	0xff
+/* Opcode, ModRM, SIB, and a displacement of 4 bytes */
+#define INSN_CALL_LEN_MAX	7
+
+/* Length of the indirect call at @insn, without prefixes; 0 if it is none. */
+static unsigned int indirect_call_len(const u8 *insn)
+{
+	const u8 mod = insn[1] >> 6, reg = (insn[1] >> 3) & 7, rm = insn[1] & 7;
+	unsigned int len = 2;
+
+	if (insn[0] != INSN_CALL_INDIRECT || reg != 2)
+		return 0;
+
+	/* A register. */
+	if (mod == 3)
+		return len;
+
+	/* rm of 4: a SIB byte; no base, or ip: a displacement of 4 bytes */
+	if (rm == 4)
+		len++;
+	if (mod == 2 || (mod == 0 && (rm == 5 || (rm == 4 && (insn[2] & 7) == 5))))
+		len += 4;
+	else if (mod == 1)
+		len++;
+
+	return len;
+}
 
 /**
  * arch_unwind_user_after_call - Does a call instruction end here?
@@ -179,25 +212,303 @@ void arch_unwind_user_fp_rule(const struct unwind_user_state *state,
  */
 bool arch_unwind_user_after_call(unsigned long ip)
 {
-	/* Length of an indirect call without prefixes, by the ModRM's kind. */
-	static const u8 lengths[] = { 2, 3, 4, 6, 7 };
-	/* The longest one: opcode, ModRM, SIB, and a displacement of 4 bytes. */
-	u8 code[7];
-	unsigned int i;
+	/* What looks like a call of two bytes may seem to have a third one. */
+	u8 code[INSN_CALL_LEN_MAX + 1] = {};
+	const u8 *end = code + INSN_CALL_LEN_MAX;
+	unsigned int len;
 
-	if (ip < sizeof(code) ||
-	    !unwind_user_read(ip - sizeof(code), code, sizeof(code)))
+	if (ip < INSN_CALL_LEN_MAX ||
+	    !unwind_user_read(ip - INSN_CALL_LEN_MAX, code, INSN_CALL_LEN_MAX))
 		return false;
 
-	if (code[sizeof(code) - 5] == INSN_CALL)
+	if (*(end - INSN_CALL_LEN) == INSN_CALL)
 		return true;
 
-	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
-		const u8 *insn = code + sizeof(code) - lengths[i];
-
-		if (insn[0] == INSN_CALL_INDIRECT && ((insn[1] >> 3) & 7) == 2)
+	for (len = 2; len <= INSN_CALL_LEN_MAX; len++) {
+		if (indirect_call_len(end - len) == len)
 			return true;
 	}
 
 	return false;
+}
+
+/* The longest code that returns from a signal handler: mov $nr, %rax; syscall */
+#define SIGRETURN_CODE_MAX	9
+
+/**
+ * struct sigreturn_code - How a signal handler returns to the kernel
+ * @code:	Bytes of the instructions
+ * @len:	How many
+ * @pop:	How many of them are an instruction that pops a word first
+ * @enter:	How many of them, at the end, enter the kernel
+ * @word_size:	Of the code, as &struct unwind_user_regs has it
+ * @context:	Where the interrupted registers are when the handler has returned,
+ *		as an offset from the stack pointer
+ *
+ * The kernel does not know who wrote this code: the C library, a runtime such as
+ * that of Go, or the vDSO. All of them have to write just this, since what the
+ * kernel reads back is at a fixed offset from the stack pointer. Debuggers and
+ * unwinders go by these bytes, too.
+ */
+struct sigreturn_code {
+	u8	code[SIGRETURN_CODE_MAX];
+	u8	len;
+	u8	pop;
+	u8	enter;
+	u8	word_size;
+	u16	context;
+};
+
+/* The handler's return popped the first word of the frame. */
+#define SIGCONTEXT_64	(offsetof(struct rt_sigframe, uc.uc_mcontext) - sizeof(u64))
+#define SIGCONTEXT_X32	(offsetof(struct rt_sigframe_x32, uc.uc_mcontext) - sizeof(u64))
+#define SIGCONTEXT_IA32	(offsetof(struct sigframe_ia32, sc) - sizeof(u32))
+#define SIGCONTEXT_IA32_RT (offsetof(struct rt_sigframe_ia32, uc.uc_mcontext) - sizeof(u32))
+
+static const struct sigreturn_code sigreturn_codes[] = {
+	{	/* mov $__NR_rt_sigreturn, %rax; syscall */
+		.code		= { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 },
+		.len		= 9,
+		.enter		= 2,
+		.word_size	= sizeof(u64),
+		.context	= SIGCONTEXT_64,
+	}, {	/* mov $__NR_rt_sigreturn, %eax; syscall */
+		.code		= { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 },
+		.len		= 7,
+		.enter		= 2,
+		.word_size	= sizeof(u64),
+		.context	= SIGCONTEXT_64,
+#ifdef CONFIG_X86_X32_ABI
+	}, {	/* mov $__X32_SYSCALL_BIT + 513, %rax; syscall */
+		.code		= { 0x48, 0xc7, 0xc0, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 },
+		.len		= 9,
+		.enter		= 2,
+		.word_size	= sizeof(u64),
+		.context	= SIGCONTEXT_X32,
+	}, {	/* mov $__X32_SYSCALL_BIT + 513, %eax; syscall */
+		.code		= { 0xb8, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 },
+		.len		= 7,
+		.enter		= 2,
+		.word_size	= sizeof(u64),
+		.context	= SIGCONTEXT_X32,
+#endif
+#ifdef CONFIG_IA32_EMULATION
+	}, {	/* mov $__NR_ia32_rt_sigreturn, %eax; int $0x80 */
+		.code		= { 0xb8, 0xad, 0, 0, 0, 0xcd, 0x80 },
+		.len		= 7,
+		.enter		= 2,
+		.word_size	= sizeof(u32),
+		.context	= SIGCONTEXT_IA32_RT,
+	}, {	/* pop %eax; mov $__NR_ia32_sigreturn, %eax; int $0x80 */
+		.code		= { 0x58, 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 },
+		.len		= 8,
+		.pop		= 1,
+		.enter		= 2,
+		.word_size	= sizeof(u32),
+		.context	= SIGCONTEXT_IA32,
+#endif
+	},
+};
+
+/*
+ * Which sigreturn code is at ip? @before receives the number of its bytes that
+ * have run. A handler returns to the first; the interrupted frame may be after
+ * any instruction, the one that entered the kernel included.
+ *
+ * Returns NULL if there is none, or an error pointer if the code is not readable.
+ */
+static const struct sigreturn_code *
+find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
+{
+	const unsigned long ip = state->regs.cs_base + state->regs.ip;
+	/* What may have run, then what may run. */
+	u8 window[2 * SIGRETURN_CODE_MAX] = {};
+	u8 *insn = window + SIGRETURN_CODE_MAX;
+	unsigned int avail, i, j;
+	unsigned long first;
+
+	if (state->topmost) {
+		avail = SIGRETURN_CODE_MAX;
+		if (!unwind_user_read(ip - avail, window, sizeof(window)))
+			return NULL;
+	} else if (likely(unwind_user_peek(ip, &first))) {
+		/* All codes tell by their first bytes, and most calls are none. */
+		avail = sizeof(first);
+		memcpy(insn, &first, avail);
+	} else {
+		/* Not present, or the last bytes of a mapping. */
+		avail = min_t(unsigned int, SIGRETURN_CODE_MAX,
+			      PAGE_SIZE - offset_in_page(ip));
+		if (!unwind_user_read(ip, insn, avail))
+			return ERR_PTR(-EFAULT);
+	}
+
+	for (i = 0; i < ARRAY_SIZE(sigreturn_codes); i++) {
+		const struct sigreturn_code *code = &sigreturn_codes[i];
+		const unsigned int known = min_t(unsigned int, code->len, avail);
+		const unsigned int at[] = {
+			0, code->pop, code->len - code->enter, code->len
+		};
+
+		if (code->word_size != state->regs.word_size)
+			continue;
+
+		for (j = 0; j < (state->topmost ? ARRAY_SIZE(at) : 1); j++) {
+			if (*(insn - at[j]) != code->code[0] ||
+			    memcmp(insn - at[j], code->code, known))
+				continue;
+			if (known < code->len &&
+			    (!unwind_user_read(ip + known, insn + known,
+					       code->len - known) ||
+			     memcmp(insn + known, code->code + known,
+				    code->len - known)))
+				continue;
+			*before = at[j];
+			return code;
+		}
+	}
+
+	return NULL;
+}
+
+/* The mode that was interrupted; signal handlers may be of another one. */
+static u8 word_size_of_cs(u16 cs)
+{
+	switch (cs) {
+	case __USER_CS:
+		return sizeof(u64);
+#ifdef CONFIG_IA32_EMULATION
+	case __USER32_CS:
+		return sizeof(u32);
+#endif
+	default:
+		return 0;
+	}
+}
+
+/**
+ * arch_unwind_user_at_sigreturn - Is this the frame of code that calls sigreturn?
+ * @state:	State of the walk
+ *
+ * Context: As unwind_user_next().
+ * Return: 1 if arch_unwind_user_signal_frame() is to be tried, 0 if not, -EFAULT
+ *	   if the code cannot be read.
+ */
+int arch_unwind_user_at_sigreturn(const struct unwind_user_state *state)
+{
+	const struct sigreturn_code *code;
+	unsigned int before;
+
+	code = find_sigreturn_code(state, &before);
+	if (IS_ERR(code))
+		return PTR_ERR(code);
+
+	return code ? 1 : 0;
+}
+
+/* In the order of the DWARF numbers. */
+#define UNWIND_USER_GPRS(regs)	{{					\
+	(regs)->ax, (regs)->dx, (regs)->cx, (regs)->bx,			\
+	(regs)->si, (regs)->di, (regs)->bp, (regs)->sp,			\
+	(regs)->r8, (regs)->r9, (regs)->r10, (regs)->r11,		\
+	(regs)->r12, (regs)->r13, (regs)->r14, (regs)->r15,		\
+}}
+
+/**
+ * arch_unwind_user_gprs - Keep all general registers
+ * @gprs:	Where to keep them
+ * @regs:	User mode registers of current
+ *
+ * Context: Any, including NMI.
+ */
+void arch_unwind_user_gprs(struct unwind_user_gprs *gprs, const struct pt_regs *regs)
+{
+	*gprs = (struct unwind_user_gprs) UNWIND_USER_GPRS(regs);
+}
+
+/**
+ * arch_unwind_user_signal_frame - Leave a frame that the kernel made for a signal
+ * @state:	State of the walk, at a frame that arch_unwind_user_at_sigreturn() or
+ *		an unwind table says is one
+ * @regs:	Receives the registers that the signal interrupted
+ * @gprs:	Receives all of them; zeros in 32-bit mode, for which no unwind tables
+ *		exist
+ *
+ * A signal handler returns to code that makes the system call sigreturn. The
+ * caller of that is what the signal interrupted. Its registers, all of them, are
+ * on the stack, where a handler may have changed them: what is there is where
+ * the program will go on.
+ *
+ * Context: As unwind_user_next().
+ * Return: false if the registers cannot be read, or make no sense.
+ */
+bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
+				   struct unwind_user_regs *regs,
+				   struct unwind_user_gprs *gprs)
+{
+	const struct sigreturn_code *code;
+	unsigned long context;
+	unsigned int before;
+
+	code = find_sigreturn_code(state, &before);
+	if (IS_ERR_OR_NULL(code)) {
+		/* Its table says so, and tables are for 64-bit code only. */
+		code = &sigreturn_codes[0];
+		before = 0;
+		if (state->regs.word_size != code->word_size)
+			return false;
+	}
+
+	context = state->regs.ss_base + state->regs.sp + code->context;
+	/* Already popped. */
+	if (code->pop && before)
+		context -= code->word_size;
+
+	if (code->word_size == sizeof(u64)) {
+		struct sigcontext_64 sc;
+
+		BUILD_BUG_ON(offsetof(struct sigcontext_64, cs) + sizeof(sc.cs) >
+			     offsetof(struct sigcontext_64, err));
+		if (!unwind_user_read(context, &sc, offsetof(struct sigcontext_64, err)))
+			return false;
+		*regs = (struct unwind_user_regs) {
+			.ip		= sc.ip,
+			.sp		= sc.sp,
+			.fp		= sc.bp,
+			.word_size	= word_size_of_cs(sc.cs),
+		};
+		*gprs = (struct unwind_user_gprs) UNWIND_USER_GPRS(&sc);
+	} else {
+		struct sigcontext_32 sc;
+
+		if (!unwind_user_read(context, &sc, sizeof(sc)))
+			return false;
+		*regs = (struct unwind_user_regs) {
+			.ip		= sc.ip,
+			.sp		= sc.sp,
+			.fp		= sc.bp,
+			.word_size	= word_size_of_cs(sc.cs),
+		};
+		*gprs = (struct unwind_user_gprs) { };
+	}
+
+	return regs->word_size;
+}
+
+/**
+ * arch_unwind_user_vdso - Does a mapping show the vDSO?
+ * @vma:	The mapping
+ *
+ * Context: The mmap lock is held.
+ * Return: true if @vma shows all of it, in its place.
+ */
+bool arch_unwind_user_vdso(const struct vm_area_struct *vma)
+{
+	const mm_context_t *context = &vma->vm_mm->context;
+	const struct vdso_image *image = context->vdso_image;
+
+	/* Anything may be mapped in its place, but not with vm_ops and no file. */
+	return image && vma->vm_start == (unsigned long)context->vdso &&
+	       vma->vm_end - vma->vm_start == image->size &&
+	       !vma->vm_file && vma->vm_ops;
 }

@@ -2,12 +2,15 @@
 #ifndef _ASM_X86_UNWIND_USER_H
 #define _ASM_X86_UNWIND_USER_H
 
+#include <linux/thread_info.h>
 #include <linux/types.h>
 
 struct pt_regs;
+struct unwind_user_gprs;
 struct unwind_user_regs;
 struct unwind_user_rule;
 struct unwind_user_state;
+struct vm_area_struct;
 
 bool arch_unwind_user_regs(struct unwind_user_regs *uregs,
 			   const struct pt_regs *regs);
@@ -15,6 +18,19 @@ bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
 				 struct unwind_user_rule *rule);
 void arch_unwind_user_fp_rule(const struct unwind_user_state *state,
 			      struct unwind_user_rule *rule);
+void arch_unwind_user_gprs(struct unwind_user_gprs *gprs,
+			   const struct pt_regs *regs);
+int arch_unwind_user_at_sigreturn(const struct unwind_user_state *state);
+bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
+				   struct unwind_user_regs *regs,
+				   struct unwind_user_gprs *gprs);
 bool arch_unwind_user_after_call(unsigned long ip);
+bool arch_unwind_user_vdso(const struct vm_area_struct *vma);
+
+/* Is current a 32-bit or x32 program? There are no SFrame sections for those. */
+static inline bool arch_unwind_user_compat(void)
+{
+	return test_thread_flag(TIF_ADDR32);
+}
 
 #endif /* _ASM_X86_UNWIND_USER_H */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _LINUX_UNWIND_USER_RULE_H
+#define _LINUX_UNWIND_USER_RULE_H
+
+#include <linux/types.h>
+
+/**
+ * enum unwind_user_base - What the offset of a struct unwind_user_loc counts from
+ * @UNWIND_USER_BASE_SAME:	Nothing: the register still holds the caller's value
+ * @UNWIND_USER_BASE_CFA:	The canonical frame address (CFA)
+ * @UNWIND_USER_BASE_SP:	The stack pointer
+ * @UNWIND_USER_BASE_FP:	The frame pointer register
+ * @UNWIND_USER_BASE_REG:	Any other general register
+ */
+enum unwind_user_base {
+	UNWIND_USER_BASE_SAME,
+	UNWIND_USER_BASE_CFA,
+	UNWIND_USER_BASE_SP,
+	UNWIND_USER_BASE_FP,
+	UNWIND_USER_BASE_REG,
+};
+
+/**
+ * struct unwind_user_loc - How to find a value of the calling frame
+ * @off:	Bytes to add to the base
+ * @base:	See &enum unwind_user_base
+ * @reg:	DWARF number of the register, for %UNWIND_USER_BASE_REG
+ * @deref:	The value is in memory, at base plus @off; otherwise it is that sum
+ */
+struct unwind_user_loc {
+	s32	off;
+	u8	base;
+	u8	reg;
+	bool	deref;
+};
+
+/**
+ * struct unwind_user_rule - How to get from a frame to the frame of its caller
+ * @cfa:	The CFA: the value of the stack pointer before the call instruction
+ *		pushed the return address, hence also the stack pointer of the
+ *		calling frame
+ * @ra:		The return address
+ * @fp:		The caller's frame pointer
+ * @outermost:	There is no caller; the rest is not valid
+ * @signal:	The frame was made by the kernel for a signal: @ra is the
+ *		instruction that was interrupted, not one after a call
+ */
+struct unwind_user_rule {
+	struct unwind_user_loc	cfa;
+	struct unwind_user_loc	ra;
+	struct unwind_user_loc	fp;
+	bool			outermost;
+	bool			signal;
+};
+
+#endif /* _LINUX_UNWIND_USER_RULE_H */

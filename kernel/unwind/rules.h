@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _KERNEL_UNWIND_RULES_H
+#define _KERNEL_UNWIND_RULES_H
+
+#include <linux/unwind_user.h>
+
+#include <asm/unwind_user.h>
+
+/**
+ * enum unwind_user_rule_kind - By what a frame can be left
+ * @UNWIND_USER_RULE_FP:	Nothing is known of the code: frame pointers
+ * @UNWIND_USER_RULE_TABLE:	An unwind table has a rule for it
+ * @UNWIND_USER_RULE_SIGNAL:	It returns from a signal handler, says its code or its table
+ */
+enum unwind_user_rule_kind {
+	UNWIND_USER_RULE_FP,
+	UNWIND_USER_RULE_TABLE,
+	UNWIND_USER_RULE_SIGNAL,
+};
+
+#ifdef CONFIG_UNWIND_USER_SFRAME
+
+enum unwind_user_rule_kind
+unwind_user_find_rule(const struct unwind_user_state *state,
+		      struct unwind_user_rule *rule);
+
+#else
+
+static inline enum unwind_user_rule_kind
+unwind_user_find_rule(const struct unwind_user_state *state,
+		      struct unwind_user_rule *rule)
+{
+	return arch_unwind_user_at_sigreturn(state) > 0 ? UNWIND_USER_RULE_SIGNAL :
+							  UNWIND_USER_RULE_FP;
+}
+
+#endif /* CONFIG_UNWIND_USER_SFRAME */
+
+#endif /* _KERNEL_UNWIND_RULES_H */

@@ -1,0 +1,1061 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which SFrame section covers an address of the current task?
+ *
+ * Nobody tells the kernel where sections are, so it looks. When a walk comes
+ * through a mapping for the first time, the headers of the mapped ELF file are
+ * read, and what they say is remembered in the mm, also if it is "none here". It
+ * is remembered per executable mapping (VMA):
+ *
+ *	file	| ELF header, PT_* | text        | .sframe  | ...
+ *		                   :             :          :
+ *	memory	                   | VM_EXEC     | VM_READ  |
+ *		                   ^ip           ^sframe.base = start of text
+ *		                                  + difference of their p_vaddr
+ *
+ * For code that no file has, a program may register sections itself, by
+ * prctl(). Those come first. They hold for any range of addresses, whatever is
+ * mapped there, until they are taken back.
+ *
+ * Nothing is hooked into the ways that mappings change: what is remembered is
+ * compared with the mappings at each use, and found anew if they differ. A
+ * walker gets a copy. If the mapping goes while it reads the section, it reads
+ * something else or nothing, which it must be prepared for anyway, as all that
+ * is read here and there is under the control of the user.
+ *
+ * Shared fields
+ * -------------
+ *
+ * ========================= ============================ =======================
+ * field                     written by                   under
+ * ========================= ============================ =======================
+ * mm->unwind_sections       the first walk or prctl();   cmpxchg from NULL; it
+ *                           fork, for the child          stays until nobody
+ *                                                        uses the mm any more
+ * @found, @nr_found, and    tasks of the mm, when they   @lock
+ * its entries               have looked into a file
+ * @registered,              prctl()                      mmap lock for writing,
+ * @nr_registered, and its                                so that its sequence
+ * entries                                                changes; read under it
+ * unwind_sections_id        tasks of all mms             atomic
+ * ========================= ============================ =======================
+ *
+ * All of it happens in task context. Lock order: mmap lock, @lock. No lock is
+ * held while a file or user memory is read: that may wait for a server, and the
+ * server for whoever waits for the lock.
+ */
+#define pr_fmt(fmt) "unwind_user: " fmt
+
+#include <linux/atomic.h>
+#include <linux/cleanup.h>
+#include <linux/elf.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
+#include <linux/overflow.h>
+#include <linux/printk.h>
+#include <linux/rbtree.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/secretmem.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/time64.h>
+#include <linux/unwind_user.h>
+#include <linux/unwind_user_sections.h>
+
+#include <asm/unwind_user.h>
+
+#include "sections.h"
+
+/* Program header that says where the SFrame section is */
+#define PT_GNU_SFRAME		0x6474e554
+
+/* Linkers make about a dozen program headers. */
+#define UNWIND_ELF_PHDRS_MAX	256
+
+/* How many program headers are read at a time */
+#define UNWIND_ELF_PHDRS_CHUNK	8
+
+/*
+ * How many mappings of files are remembered for one mm. Those that have gone are
+ * not noticed; when the limit is reached all are forgotten.
+ */
+#define UNWIND_SECTIONS_FOUND_MAX 4096
+
+/* How many sections a program may have registered at a time */
+#define UNWIND_SFRAME_MAX	1024
+
+/* The profiled task would not have allocated: do not kill it for that. */
+#define UNWIND_SECTIONS_GFP \
+	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY)
+
+/**
+ * struct unwind_source - What a mapping maps
+ * @inode:	The file's inode; to be compared, not to be used: it may be gone.
+ *		NULL for the vDSO, as are the next four
+ * @ino:	Its number,
+ * @generation:	generation
+ * @dev:	and device, in case that the memory of @inode was used again
+ * @changed:	When the file was changed, in ns: libraries are overwritten in
+ *		place, and loaded again
+ * @off:	Offset in the file of the first byte mapped
+ */
+struct unwind_source {
+	const struct inode	*inode;
+	unsigned long		ino;
+	u32			generation;
+	dev_t			dev;
+	s64			changed;
+	u64			off;
+};
+
+/**
+ * struct unwind_section_entry - What is remembered of a range
+ * @node:	In a tree of &struct unwind_user_sections, by @start
+ * @start:	First byte of the range
+ * @end:	First byte after it
+ * @id:		As in &struct unwind_user_section
+ * @source:	What was mapped there; not used if registered
+ * @sframe_base: Where the section should be mapped, for what @source says
+ * @sframe_off:	Its offset in the file
+ * @sframe_size: Its length in bytes; 0 if there is none, or none of use
+ * @has_sframe:	It is mapped there and is of use. If it is not mapped, that may
+ *		change without @source.
+ * @sframe:	The section, if @has_sframe
+ */
+struct unwind_section_entry {
+	struct rb_node		node;
+	unsigned long		start;
+	unsigned long		end;
+	u64			id;
+	struct unwind_source	source;
+	unsigned long		sframe_base;
+	u64			sframe_off;
+	u32			sframe_size;
+	bool			has_sframe;
+	struct sframe_section	sframe[];
+};
+
+/**
+ * struct unwind_user_sections - Sections of an mm
+ * @lock:	See the table above
+ * @found:	Entries that do not overlap each other, but may be stale
+ * @nr_found:	How many
+ * @registered:	Entries that do not overlap each other
+ * @nr_registered: How many
+ */
+struct unwind_user_sections {
+	/* Protects @found. Never held for longer than a walk through the tree. */
+	spinlock_t		lock;
+	struct rb_root		found;
+	unsigned int		nr_found;
+	unsigned int		nr_registered;
+	struct rb_root		registered;
+};
+
+/* The last number of an entry that was given out. */
+static atomic64_t unwind_sections_id;
+
+/* ---- ELF files ------------------------------------------------------------ */
+
+/**
+ * struct unwind_elf - An ELF file that is being looked at
+ * @file:	The file; NULL if it is the vDSO
+ * @base:	Where the vDSO is
+ * @size:	Its length in bytes
+ * @phoff:	Offset of the program headers
+ * @phnum:	How many there are
+ * @first:	Number of the first one in @phdrs
+ * @nr:		How many @phdrs hold
+ * @phdrs:	Some of the program headers
+ */
+struct unwind_elf {
+	struct file		*file;
+	unsigned long		base;
+	unsigned long		size;
+	u64			phoff;
+	u32			phnum;
+	u32			first;
+	u32			nr;
+	struct elf64_phdr	phdrs[UNWIND_ELF_PHDRS_CHUNK];
+};
+
+/*
+ * Files are read as the page cache has them, without asking security modules or
+ * fanotify for permission: that was done when the file was mapped. Waiting for
+ * pages is killable.
+ */
+static bool unwind_elf_read(const struct unwind_elf *elf, u64 off, void *buf,
+			    u32 size)
+{
+	loff_t pos = off;
+
+	if (elf->file) {
+		if (off > MAX_LFS_FILESIZE - size)
+			return false;
+		return __kernel_read(elf->file, buf, size, &pos) == size;
+	}
+
+	if (off > elf->size || size > elf->size - off)
+		return false;
+
+	return unwind_user_read(elf->base + off, buf, size);
+}
+
+/* May the file be read as above? */
+static bool unwind_elf_readable(const struct file *file)
+{
+	if (!(file->f_mode & FMODE_READ) || !file->f_op->read_iter ||
+	    file->f_op->read)
+		return false;
+
+	/* Direct I/O has rules of its own on sizes. */
+	if (file->f_flags & O_DIRECT)
+		return false;
+
+	return !secretmem_mapping(file->f_mapping);
+}
+
+static int unwind_elf_init(struct unwind_elf *elf)
+{
+	struct elf64_hdr ehdr;
+	u64 end;
+
+	if (elf->file && !unwind_elf_readable(elf->file))
+		return -EINVAL;
+
+	if (!unwind_elf_read(elf, 0, &ehdr, sizeof(ehdr)))
+		return -EIO;
+
+	if (memcmp(ehdr.e_ident, ELFMAG, SELFMAG) ||
+	    ehdr.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    ehdr.e_ident[EI_DATA] != ELFDATA2LSB ||
+	    (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN) ||
+	    ehdr.e_machine != ELF_ARCH ||
+	    ehdr.e_phentsize != sizeof(struct elf64_phdr) ||
+	    ehdr.e_phnum > UNWIND_ELF_PHDRS_MAX)
+		return -EINVAL;
+
+	if (check_add_overflow(ehdr.e_phoff, (u64)ehdr.e_phnum *
+			       sizeof(struct elf64_phdr), &end))
+		return -EINVAL;
+
+	elf->phoff = ehdr.e_phoff;
+	elf->phnum = ehdr.e_phnum;
+	elf->first = 0;
+	elf->nr = 0;
+
+	return 0;
+}
+
+/* Program header @i, until the next call. */
+static const struct elf64_phdr *unwind_elf_phdr(struct unwind_elf *elf, u32 i)
+{
+	u64 off = elf->phoff + (u64)i * sizeof(struct elf64_phdr);
+	u32 nr;
+
+	if (i < elf->first || i - elf->first >= elf->nr) {
+		nr = min(elf->phnum - i, (u32)UNWIND_ELF_PHDRS_CHUNK);
+		elf->nr = 0;
+		if (!unwind_elf_read(elf, off, elf->phdrs, nr * sizeof(*elf->phdrs)))
+			return NULL;
+		elf->first = i;
+		elf->nr = nr;
+	}
+
+	return &elf->phdrs[i - elf->first];
+}
+
+/*
+ * If the executable segment @phdr has the page at file offset @off, which address
+ * was that page linked for?
+ */
+static bool unwind_elf_text_vaddr(const struct elf64_phdr *phdr, u64 off,
+				  u64 *vaddr)
+{
+	u64 start = round_down(phdr->p_offset, PAGE_SIZE);
+	u64 end;
+
+	if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_X))
+		return false;
+
+	if (phdr->p_vaddr >= TASK_SIZE_MAX ||
+	    offset_in_page(phdr->p_vaddr) != offset_in_page(phdr->p_offset) ||
+	    check_add_overflow(phdr->p_offset, phdr->p_filesz, &end))
+		return false;
+
+	if (off < start || off >= end || off - start >= TASK_SIZE_MAX)
+		return false;
+
+	*vaddr = round_down(phdr->p_vaddr, PAGE_SIZE) + (off - start);
+	return true;
+}
+
+/* Is [@vaddr, @vaddr + @size) in the readable segment @phdr, and where in the file? */
+static bool unwind_elf_data_off(const struct elf64_phdr *phdr, u64 vaddr,
+				u64 size, u64 *off)
+{
+	if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_R))
+		return false;
+
+	if (vaddr < phdr->p_vaddr || vaddr - phdr->p_vaddr > phdr->p_filesz ||
+	    size > phdr->p_filesz - (vaddr - phdr->p_vaddr))
+		return false;
+
+	return !check_add_overflow(phdr->p_offset, vaddr - phdr->p_vaddr, off);
+}
+
+/*
+ * Where does the file want its section, and where is that, given that @entry's
+ * text is where it is?
+ *
+ * Return: 0 with base, size and offset filled in, -ENOENT if there is no section,
+ *	   -EINVAL or -EIO if the file is not as it should be.
+ */
+static int unwind_elf_find_sframe(struct unwind_elf *elf,
+				  struct unwind_section_entry *entry)
+{
+	u64 text_vaddr = 0, sframe_vaddr = 0, size = 0;
+	const struct elf64_phdr *phdr;
+	bool has_text = false;
+	bool has_sframe = false;
+	s64 base;
+	u32 i;
+
+	for (i = 0; i < elf->phnum; i++) {
+		phdr = unwind_elf_phdr(elf, i);
+		if (!phdr)
+			return -EIO;
+
+		if (!has_text)
+			has_text = unwind_elf_text_vaddr(phdr, entry->source.off,
+							 &text_vaddr);
+
+		if (!has_sframe && phdr->p_type == PT_GNU_SFRAME) {
+			sframe_vaddr = phdr->p_vaddr;
+			size = phdr->p_memsz;
+			has_sframe = true;
+		}
+	}
+
+	/* Its contents can be removed from a file without the program header. */
+	if (!has_sframe || !size)
+		return -ENOENT;
+
+	if (!has_text || size > SFRAME_SIZE_MAX || sframe_vaddr >= TASK_SIZE_MAX)
+		return -EINVAL;
+
+	for (i = 0; i < elf->phnum; i++) {
+		phdr = unwind_elf_phdr(elf, i);
+		if (!phdr)
+			return -EIO;
+
+		if (unwind_elf_data_off(phdr, sframe_vaddr, size, &entry->sframe_off))
+			break;
+	}
+	if (i == elf->phnum)
+		return -EINVAL;
+
+	/* All of them are far from what 64 bits hold. */
+	base = (s64)entry->start + ((s64)sframe_vaddr - (s64)text_vaddr);
+	if (base < 0 || base > (s64)(TASK_SIZE_MAX - size))
+		return -EINVAL;
+
+	entry->sframe_base = base;
+	entry->sframe_size = size;
+
+	return 0;
+}
+
+/* ---- Mappings ------------------------------------------------------------- */
+
+/* Return: false if @vma maps neither a regular file nor the vDSO. */
+static bool unwind_source_init(struct unwind_source *source,
+			       const struct vm_area_struct *vma)
+{
+	const struct inode *inode;
+	struct timespec64 ctime;
+
+	*source = (struct unwind_source) { };
+
+	/* Reading a file that a device is behind may have effects. */
+	if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+		return false;
+
+	if (!vma->vm_file)
+		return arch_unwind_user_vdso(vma);
+
+	inode = file_inode(vma->vm_file);
+	if (!S_ISREG(inode->i_mode))
+		return false;
+
+	ctime = inode_get_ctime(inode);
+
+	source->inode		= inode;
+	source->ino		= inode->i_ino;
+	source->generation	= inode->i_generation;
+	source->dev		= inode->i_sb->s_dev;
+	source->changed		= timespec64_to_ns(&ctime);
+	source->off		= (u64)vma->vm_pgoff << PAGE_SHIFT;
+
+	return true;
+}
+
+static bool unwind_source_same_file(const struct unwind_source *a,
+				    const struct unwind_source *b)
+{
+	return a->inode == b->inode && a->ino == b->ino &&
+	       a->generation == b->generation && a->dev == b->dev &&
+	       a->changed == b->changed;
+}
+
+/* Does one mapping show the section of @entry, and can it be read there? */
+static bool unwind_section_mapped(struct mm_struct *mm,
+				  const struct unwind_section_entry *entry)
+{
+	unsigned long base = entry->sframe_base;
+	struct unwind_source source;
+	struct vm_area_struct *vma;
+
+	mmap_assert_locked(mm);
+
+	vma = vma_lookup(mm, base);
+	if (!vma || !(vma->vm_flags & VM_READ) ||
+	    entry->sframe_size > vma->vm_end - base)
+		return false;
+
+	return unwind_source_init(&source, vma) &&
+	       unwind_source_same_file(&source, &entry->source) &&
+	       source.off + (base - vma->vm_start) == entry->sframe_off;
+}
+
+/* Are both about the same range, and of the same file? */
+static bool unwind_section_same_text(const struct unwind_section_entry *a,
+				     const struct unwind_section_entry *b)
+{
+	return a->start == b->start && a->end == b->end &&
+	       a->source.off == b->source.off &&
+	       unwind_source_same_file(&a->source, &b->source);
+}
+
+/* Would what @old says be found out again for @new, which is mapped now? */
+static bool unwind_section_valid(struct mm_struct *mm,
+				 const struct unwind_section_entry *old,
+				 const struct unwind_section_entry *new)
+{
+	if (!unwind_section_same_text(old, new))
+		return false;
+
+	return !old->sframe_size ||
+	       unwind_section_mapped(mm, old) == old->has_sframe;
+}
+
+/* ---- What is remembered --------------------------------------------------- */
+
+/* Any entry that overlaps [@start, @end). */
+static struct unwind_section_entry *
+unwind_sections_overlap(const struct rb_root *root, unsigned long start,
+			unsigned long end)
+{
+	struct rb_node *node = root->rb_node;
+
+	while (node) {
+		struct unwind_section_entry *entry =
+			rb_entry(node, struct unwind_section_entry, node);
+
+		if (end <= entry->start)
+			node = node->rb_left;
+		else if (start >= entry->end)
+			node = node->rb_right;
+		else
+			return entry;
+	}
+
+	return NULL;
+}
+
+/* The entry that has @ip. If none has, [@start, @end) is the gap around it. */
+static struct unwind_section_entry *
+unwind_sections_lookup(const struct rb_root *root, unsigned long ip,
+		       unsigned long *start, unsigned long *end)
+{
+	struct rb_node *node = root->rb_node;
+
+	*start = 0;
+	*end = TASK_SIZE_MAX;
+
+	while (node) {
+		struct unwind_section_entry *entry =
+			rb_entry(node, struct unwind_section_entry, node);
+
+		if (ip < entry->start) {
+			*end = entry->start;
+			node = node->rb_left;
+		} else if (ip >= entry->end) {
+			*start = entry->end;
+			node = node->rb_right;
+		} else {
+			return entry;
+		}
+	}
+
+	return NULL;
+}
+
+/* @entry overlaps none in the tree. */
+static void unwind_sections_add(struct rb_root *root,
+				struct unwind_section_entry *entry)
+{
+	struct rb_node **link = &root->rb_node, *parent = NULL;
+
+	while (*link) {
+		const struct unwind_section_entry *other =
+			rb_entry(*link, struct unwind_section_entry, node);
+
+		parent = *link;
+		if (entry->start < other->start)
+			link = &parent->rb_left;
+		else
+			link = &parent->rb_right;
+	}
+
+	rb_link_node(&entry->node, parent, link);
+	rb_insert_color(&entry->node, root);
+}
+
+static void unwind_sections_free_tree(struct rb_root *root)
+{
+	struct unwind_section_entry *entry, *next;
+
+	rbtree_postorder_for_each_entry_safe(entry, next, root, node)
+		kfree(entry);
+}
+
+static void unwind_sections_copy(struct unwind_user_section *section,
+				 const struct unwind_section_entry *entry)
+{
+	section->start		= entry->start;
+	section->end		= entry->end;
+	section->id		= entry->id;
+	section->has_sframe	= entry->has_sframe;
+	if (entry->has_sframe)
+		section->sframe	= entry->sframe[0];
+}
+
+static void unwind_sections_assign_id(struct unwind_section_entry *entry)
+{
+	entry->id = atomic64_inc_return(&unwind_sections_id);
+}
+
+static struct unwind_user_sections *unwind_sections_alloc(gfp_t gfp)
+{
+	struct unwind_user_sections *sections = kzalloc(sizeof(*sections), gfp);
+
+	if (sections)
+		spin_lock_init(&sections->lock);
+
+	return sections;
+}
+
+/* Of current's mm; makes them if there are none yet. NULL if memory lacks. */
+static struct unwind_user_sections *unwind_sections_get(gfp_t gfp)
+{
+	struct mm_struct *mm = current->mm;
+	struct unwind_user_sections *sections, *old = NULL;
+
+	sections = READ_ONCE(mm->unwind_sections);
+	if (sections)
+		return sections;
+
+	sections = unwind_sections_alloc(gfp);
+	if (!sections)
+		return NULL;
+
+	if (!try_cmpxchg(&mm->unwind_sections, &old, sections)) {
+		kfree(sections);
+		return old;
+	}
+
+	return sections;
+}
+
+/*
+ * Remember @entry in place of whatever is remembered for its range, or forget it
+ * if another task has found out the same in the meantime. Either way @section is
+ * what is remembered, and @entry belongs to the tree or is gone.
+ */
+static void unwind_sections_remember(struct unwind_user_sections *sections,
+				     struct unwind_section_entry *entry,
+				     struct unwind_user_section *section)
+{
+	struct rb_root drop = RB_ROOT;
+	struct unwind_section_entry *old;
+	bool same = false;
+
+	unwind_sections_assign_id(entry);
+
+	spin_lock(&sections->lock);
+
+	if (sections->nr_found >= UNWIND_SECTIONS_FOUND_MAX) {
+		swap(drop, sections->found);
+		sections->nr_found = 0;
+	}
+
+	while ((old = unwind_sections_overlap(&sections->found, entry->start,
+					      entry->end))) {
+		same = unwind_section_same_text(old, entry) &&
+		       old->has_sframe == entry->has_sframe;
+		if (same)
+			break;
+
+		rb_erase(&old->node, &sections->found);
+		sections->nr_found--;
+		kfree(old);
+	}
+
+	if (!same) {
+		unwind_sections_add(&sections->found, entry);
+		sections->nr_found++;
+		old = entry;
+	}
+
+	unwind_sections_copy(section, old);
+
+	spin_unlock(&sections->lock);
+
+	if (same)
+		kfree(entry);
+	unwind_sections_free_tree(&drop);
+}
+
+/* ---- Looking it up -------------------------------------------------------- */
+
+/*
+ * Find out what there is for the mapping that @entry is about, and read the
+ * section's header into @sframe. Failures are results, too: what could not be
+ * read once is not tried at every frame.
+ */
+static void unwind_section_discover(struct unwind_section_entry *entry,
+				    struct sframe_section *sframe,
+				    struct file *file)
+{
+	struct unwind_elf elf = {
+		.file	= file,
+		.base	= entry->start,
+		.size	= entry->end - entry->start,
+	};
+	struct mm_struct *mm = current->mm;
+	bool mapped;
+	int ret;
+
+	if (unwind_elf_init(&elf))
+		return;
+
+	ret = unwind_elf_find_sframe(&elf, entry);
+	if (ret == -ENOENT)
+		return;
+	if (ret)
+		goto bad;
+
+	if (mmap_read_lock_killable(mm))
+		return;
+	mapped = unwind_section_mapped(mm, entry);
+	mmap_read_unlock(mm);
+	if (!mapped)
+		return;
+
+	*sframe = (struct sframe_section) {
+		.base	= entry->sframe_base,
+		.size	= entry->sframe_size,
+	};
+	ret = sframe_section_init(sframe);
+	if (ret)
+		goto bad;
+
+	entry->has_sframe = true;
+	return;
+bad:
+	entry->sframe_size = 0;
+	pr_debug_ratelimited("%s[%d]: SFrame section for %lx-%lx (%pD) not used: %d\n",
+			     current->comm, current->pid, entry->start,
+			     entry->end, file, ret);
+}
+
+/* Put @entry and, if it has one, @sframe into memory that can be kept. */
+static struct unwind_section_entry *
+unwind_section_alloc(const struct unwind_section_entry *entry,
+		     const struct sframe_section *sframe, gfp_t gfp)
+{
+	struct unwind_section_entry *new;
+
+	new = kmalloc(struct_size(new, sframe, entry->has_sframe), gfp);
+	if (!new)
+		return NULL;
+
+	*new = *entry;
+	if (entry->has_sframe)
+		new->sframe[0] = *sframe;
+
+	return new;
+}
+
+/**
+ * struct unwind_section_lookup - Something is being looked up
+ * @sections:	Where
+ * @ip:		Address that is looked up
+ * @start:	Start of the gap between registered sections around @ip
+ * @end:	End of that gap
+ * @file:	If it has to be found out, what is mapped at @ip. It has to be
+ *		put. NULL for the vDSO
+ * @new:	What is known of that already
+ */
+struct unwind_section_lookup {
+	struct unwind_user_sections	*sections;
+	unsigned long			ip;
+	unsigned long			start;
+	unsigned long			end;
+	struct file			*file;
+	struct unwind_section_entry	new;
+};
+
+/*
+ * Return: 0 if @section is what is remembered, -EAGAIN if it is to be found
+ *	   out. The rest as unwind_user_section_find().
+ */
+static int unwind_section_lookup(struct unwind_section_lookup *lookup,
+				 struct unwind_user_section *section,
+				 unsigned int *seq)
+{
+	struct unwind_user_sections *sections = lookup->sections;
+	struct unwind_section_entry *new = &lookup->new, *old;
+	struct mm_struct *mm = current->mm;
+	unsigned long ip = lookup->ip;
+	struct vm_area_struct *vma;
+	int ret = 0;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+
+	*seq = unwind_user_section_seq(mm);
+
+	old = unwind_sections_lookup(&sections->registered, ip, &lookup->start,
+				     &lookup->end);
+	if (old) {
+		unwind_sections_copy(section, old);
+		lookup->start = section->start;
+		lookup->end = section->end;
+		goto out;
+	}
+
+	ret = -ENOENT;
+	vma = vma_lookup(mm, ip);
+	if (!vma || !(vma->vm_flags & VM_EXEC) ||
+	    !unwind_source_init(&new->source, vma))
+		goto out;
+
+	new->start = vma->vm_start;
+	new->end = vma->vm_end;
+
+	ret = 0;
+	scoped_guard(spinlock, &sections->lock) {
+		old = unwind_sections_overlap(&sections->found, ip, ip + 1);
+		if (old && unwind_section_valid(mm, old, new))
+			unwind_sections_copy(section, old);
+		else
+			ret = -EAGAIN;
+	}
+
+	if (ret && vma->vm_file)
+		lookup->file = get_file(vma->vm_file);
+out:
+	mmap_read_unlock(mm);
+	return ret;
+}
+
+/**
+ * unwind_user_section_find - Find the section for an address
+ * @ip:		The address, of code of the current task
+ * @section:	Receives what is known of the code around it
+ * @seq:	Receives the state of the mappings that this is about, for
+ *		unwind_user_section_current()
+ *
+ * Context: Task context of a user task, interrupts enabled, no mm lock held.
+ *	    Sleeps; may read from files, and waits for that killably.
+ * Return:
+ * * 0		- @section and @seq are filled in
+ * * -ENOENT	- No file is mapped there for execution, nor is anything
+ *		  registered. Also if there is no memory to look into it, if the
+ *		  task is exiting and it has not been looked into before, and for
+ *		  32-bit and x32 programs
+ * * -EINTR	- The task is being killed
+ */
+int unwind_user_section_find(unsigned long ip,
+			     struct unwind_user_section *section,
+			     unsigned int *seq)
+{
+	struct unwind_section_lookup lookup = { .ip = ip };
+	struct unwind_section_entry *entry;
+	int ret;
+
+	might_sleep();
+
+	if (arch_unwind_user_compat() || ip >= TASK_SIZE_MAX)
+		return -ENOENT;
+
+	lookup.sections = unwind_sections_get(UNWIND_SECTIONS_GFP);
+	if (!lookup.sections)
+		return -ENOENT;
+
+	ret = unwind_section_lookup(&lookup, section, seq);
+	if (ret != -EAGAIN)
+		goto out;
+
+	/* It cannot be killed any more, so it must not wait for a file. */
+	ret = -ENOENT;
+	if (current->flags & PF_EXITING)
+		goto out;
+
+	unwind_section_discover(&lookup.new, &section->sframe, lookup.file);
+
+	/* Then what was found out may be that nothing could be read. */
+	ret = -EINTR;
+	if (fatal_signal_pending(current))
+		goto out;
+
+	ret = -ENOENT;
+	entry = unwind_section_alloc(&lookup.new, &section->sframe,
+				     UNWIND_SECTIONS_GFP);
+	if (!entry)
+		goto out;
+
+	/*
+	 * The mappings may have changed since the lookup. Then @seq is not
+	 * current, and the entry is not valid the next time.
+	 */
+	ret = 0;
+	unwind_sections_remember(lookup.sections, entry, section);
+out:
+	/* In the midst of a mapping there may be ranges that are registered. */
+	if (!ret) {
+		section->start = max(section->start, lookup.start);
+		section->end = min(section->end, lookup.end);
+	}
+	if (lookup.file)
+		fput(lookup.file);
+	return ret;
+}
+
+/**
+ * unwind_user_sections_free - Forget all sections of an mm
+ * @mm:		The mm, which no task uses any more
+ *
+ * In the last mmput(), rather than mmdrop(), as only tasks with this mm look
+ * sections up, and the mm_struct may stay around for long as some CPU's lazy mm.
+ *
+ * Context: Process context.
+ */
+void unwind_user_sections_free(struct mm_struct *mm)
+{
+	struct unwind_user_sections *sections = mm->unwind_sections;
+
+	if (!sections)
+		return;
+
+	mm->unwind_sections = NULL;
+	unwind_sections_free_tree(&sections->found);
+	unwind_sections_free_tree(&sections->registered);
+	kfree(sections);
+}
+
+/* ---- Sections that programs register -------------------------------------- */
+
+/**
+ * unwind_user_sections_fork - Give a child what its parent registered
+ * @mm:		The child's mm, whose unwind_user_sections_free() follows in any case
+ * @oldmm:	The parent's
+ *
+ * The child has a copy of the code and of the sections. What was found in files
+ * is found again when it is needed.
+ *
+ * Context: Both mmap locks are held for writing.
+ * Return: 0, or -ENOMEM. That should fail the fork: a child that lacks some
+ *	   sections would have wrong stacks without anybody knowing.
+ */
+int unwind_user_sections_fork(struct mm_struct *mm, struct mm_struct *oldmm)
+{
+	const struct unwind_user_sections *old = READ_ONCE(oldmm->unwind_sections);
+	struct unwind_section_entry *entry, *copy;
+	struct unwind_user_sections *sections;
+	struct rb_node *node;
+
+	mmap_assert_write_locked(oldmm);
+
+	if (!old || !old->nr_registered)
+		return 0;
+
+	sections = unwind_sections_alloc(GFP_KERNEL_ACCOUNT);
+	if (!sections)
+		return -ENOMEM;
+
+	mm->unwind_sections = sections;
+
+	for (node = rb_first(&old->registered); node; node = rb_next(node)) {
+		entry = rb_entry(node, struct unwind_section_entry, node);
+		copy = unwind_section_alloc(entry, entry->sframe,
+					    GFP_KERNEL_ACCOUNT);
+		if (!copy)
+			return -ENOMEM;
+
+		unwind_sections_assign_id(copy);
+		unwind_sections_add(&sections->registered, copy);
+		sections->nr_registered++;
+	}
+
+	return 0;
+}
+
+static bool unwind_user_range_ok(unsigned long start, unsigned long end)
+{
+	return start < end && end <= TASK_SIZE_MAX;
+}
+
+/* @entry is filled in but for its number. */
+static int unwind_sections_register(struct unwind_user_sections *sections,
+				    struct unwind_section_entry *entry)
+{
+	struct mm_struct *mm = current->mm;
+	int ret = 0;
+
+	/* For writing, so that walkers see that something has changed. */
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
+
+	if (unwind_sections_overlap(&sections->registered, entry->start,
+				    entry->end)) {
+		ret = -EEXIST;
+	} else if (sections->nr_registered >= UNWIND_SFRAME_MAX) {
+		ret = -ENOSPC;
+	} else {
+		unwind_sections_assign_id(entry);
+		unwind_sections_add(&sections->registered, entry);
+		sections->nr_registered++;
+	}
+
+	mmap_write_unlock(mm);
+	return ret;
+}
+
+/**
+ * unwind_user_sframe_add - Register a section, for PR_UNWIND_SFRAME_ADD
+ * @sframe_addr: Where the section is
+ * @sframe_len:	Its length in bytes
+ * @text_start:	First byte of the code that it is to be used for
+ * @text_end:	First byte after that
+ *
+ * What sframe_section_init() reads is read now. The rest is read when it is
+ * needed, as it is then.
+ *
+ * Context: System call of a user task. Sleeps.
+ * Return:
+ * * 0		- It is used from now on
+ * * -EINVAL	- A range is empty or not in user space, the section is not one
+ *		  that can be used, or this is a 32-bit or x32 program
+ * * -EFAULT	- The section cannot be read
+ * * -EEXIST	- A registered range overlaps this one
+ * * -ENOSPC	- %UNWIND_SFRAME_MAX are registered
+ * * -ENOMEM	- Memory is lacking
+ * * -EINTR	- The task is being killed
+ */
+int unwind_user_sframe_add(unsigned long sframe_addr, unsigned long sframe_len,
+			   unsigned long text_start, unsigned long text_end)
+{
+	struct sframe_section sframe = { .base = sframe_addr };
+	struct unwind_section_entry new = { }, *entry;
+	struct unwind_user_sections *sections;
+	unsigned long sframe_end;
+	int ret;
+
+	if (arch_unwind_user_compat())
+		return -EINVAL;
+
+	if (check_add_overflow(sframe_addr, sframe_len, &sframe_end) ||
+	    !unwind_user_range_ok(sframe_addr, sframe_end) ||
+	    !unwind_user_range_ok(text_start, text_end) ||
+	    sframe_len > SFRAME_SIZE_MAX)
+		return -EINVAL;
+
+	sframe.size = sframe_len;
+	ret = sframe_section_init(&sframe);
+	/* Which of its other reasons it was makes no difference to the caller. */
+	if (ret)
+		return ret == -EFAULT ? -EFAULT : -EINVAL;
+
+	sections = unwind_sections_get(GFP_KERNEL_ACCOUNT);
+	if (!sections)
+		return -ENOMEM;
+
+	new.start	= text_start;
+	new.end		= text_end;
+	new.has_sframe	= true;
+
+	entry = unwind_section_alloc(&new, &sframe, GFP_KERNEL_ACCOUNT);
+	if (!entry)
+		return -ENOMEM;
+
+	ret = unwind_sections_register(sections, entry);
+	if (ret)
+		kfree(entry);
+
+	return ret;
+}
+
+/**
+ * unwind_user_sframe_del - Take a section back, for PR_UNWIND_SFRAME_DEL
+ * @text_start:	The range of code,
+ * @text_end:	as it was registered
+ *
+ * Context: System call of a user task. Sleeps.
+ * Return:
+ * * 0		- It is not used from now on, but for walks that are under way
+ * * -EINVAL	- The range is empty or not in user space, or this is a 32-bit or
+ *		  x32 program
+ * * -ENOENT	- No such range is registered
+ * * -EINTR	- The task is being killed
+ */
+int unwind_user_sframe_del(unsigned long text_start, unsigned long text_end)
+{
+	struct unwind_user_sections *sections;
+	struct mm_struct *mm = current->mm;
+	struct unwind_section_entry *entry;
+
+	if (arch_unwind_user_compat() || !unwind_user_range_ok(text_start, text_end))
+		return -EINVAL;
+
+	sections = READ_ONCE(mm->unwind_sections);
+	if (!sections)
+		return -ENOENT;
+
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
+
+	entry = unwind_sections_overlap(&sections->registered, text_start, text_end);
+	if (entry && (entry->start != text_start || entry->end != text_end))
+		entry = NULL;
+
+	if (entry) {
+		rb_erase(&entry->node, &sections->registered);
+		sections->nr_registered--;
+	}
+
+	mmap_write_unlock(mm);
+
+	if (!entry)
+		return -ENOENT;
+
+	kfree(entry);
+	return 0;
+}

@@ -1,0 +1,718 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reader of SFrame sections: which rule does a section hold for an address?
+ *
+ * Every byte of a section is hostile: it comes from the profiled program, which
+ * may change it while it is being read. So nothing is trusted because it was
+ * checked in an earlier call or read: offsets are compared with the section's
+ * bounds by the code that uses them, and each loop shrinks what it works on or
+ * has a bound of its own. A section that lies gives a wrong rule or none.
+ *
+ * Pure code without state, tested on the host: see tools/testing/unwind/. All
+ * memory is read by sframe_read(), a few times per lookup, because each call of
+ * it costs as much as some dozens of decoded fields.
+ */
+#include <linux/bitfield.h>
+#include <linux/bits.h>
+#include <linux/build_bug.h>
+#include <linux/errno.h>
+#include <linux/limits.h>
+#include <linux/math.h>
+#include <linux/minmax.h>
+#include <linux/overflow.h>
+#include <linux/unaligned.h>
+#include <linux/unwind_user_rule.h>
+
+#include "sframe.h"
+
+/* How many FDEs one step of the search reads, and looks at. */
+#define SFRAME_WINDOW		16
+
+#define SFRAME_PARTS_ROOT	8
+static_assert(SFRAME_PARTS_ROOT * SFRAME_PARTS_ROOT == SFRAME_PARTS);
+
+/* How many bytes of FREs are read at a time. */
+#define SFRAME_FRE_CHUNK	128
+
+#define SFRAME_FRE_ADDR_MAX	BIT(SFRAME_WIDTH_MAX)
+#define SFRAME_FRE_SIZE_MAX	(SFRAME_FRE_ADDR_MAX + sizeof(u8) +	\
+				 (SFRAME_FRE_WORDS_MAX << SFRAME_WIDTH_MAX))
+
+#define SFRAME_AMD64_FP		6
+#define SFRAME_AMD64_SP		7
+/* The general registers; what follows holds no address of a frame. */
+#define SFRAME_AMD64_REGS	16
+
+/* Both formats are fixed. */
+static_assert(sizeof(struct sframe_header) == 28);
+static_assert(sizeof(struct sframe_fde_v2) == 20);
+static_assert(sizeof(struct sframe_fde_v3) == 16);
+static_assert(sizeof(struct sframe_attr_v3) == 5);
+
+/* A chunk has room for an FRE and the address and info of the next. */
+static_assert(SFRAME_FRE_SIZE_MAX + SFRAME_FRE_ADDR_MAX + sizeof(u8) <=
+	      SFRAME_FRE_CHUNK);
+
+/* What a step of the search reads: FDEs of either version. */
+static_assert(sizeof(struct sframe_fde_v2) >= sizeof(struct sframe_fde_v3));
+#define SFRAME_WINDOW_SIZE	(SFRAME_WINDOW * sizeof(struct sframe_fde_v2))
+
+/*
+ * An FDE of any version, as far as FREs are to be found and read by it. The
+ * first one is at pos in the chunk.
+ */
+struct sframe_fde {
+	u32		num_fres;
+	u32		pos;
+	u8		addr_width;
+	u8		rep_size;
+	bool		mask;
+	bool		signal;
+	bool		flex;
+};
+
+/*
+ * A part of the area of the FREs: len bytes from off on, counted from the start
+ * of the section. An address is loaded with four bytes, whatever its width, so
+ * there is room for some more.
+ */
+struct sframe_chunk {
+	u32		off;
+	u32		len;
+	u8		buf[SFRAME_FRE_CHUNK + SFRAME_FRE_ADDR_MAX];
+};
+
+/* The words of an FRE that are not yet consumed. */
+struct sframe_words {
+	const u8	*next;
+	u8		nr;
+	u8		width;
+};
+
+static u32 sframe_fde_size(const struct sframe_section *sec)
+{
+	if (sec->version == SFRAME_VERSION_2)
+		return sizeof(struct sframe_fde_v2);
+
+	return sizeof(struct sframe_fde_v3);
+}
+
+/*
+ * Start of the function of FDE @index, whose bytes are at @raw, minus the base of
+ * the section. A nonsensical one wraps, and is then simply elsewhere.
+ */
+static s64 sframe_fde_start(const struct sframe_section *sec, u32 index,
+			    const void *raw)
+{
+	const struct sframe_fde_v2 *v2 = raw;
+	const struct sframe_fde_v3 *v3 = raw;
+	u64 start;
+
+	if (sec->version == SFRAME_VERSION_2)
+		start = (s32)le32_to_cpu(v2->start);
+	else
+		start = le64_to_cpu(v3->start);
+
+	/* In both versions the start is the first field. */
+	if (sec->pcrel)
+		start += sec->fdes + index * sframe_fde_size(sec);
+
+	return start;
+}
+
+static bool sframe_read_fdes(const struct sframe_section *sec, u32 index, u32 nr,
+			     void *buf)
+{
+	u32 size = sframe_fde_size(sec);
+
+	return sframe_read(sec, sec->fdes + index * size, buf, nr * size);
+}
+
+/*
+ * How many of the @nr FDEs at @raw, the first of them being FDE @index, start at
+ * or before @addr. They should be sorted, so the loop could stop at the first
+ * that does not; like this it has no branch to mispredict.
+ */
+static u32 sframe_count_fdes(const struct sframe_section *sec, u32 index, u32 nr,
+			     s64 addr, const void *raw)
+{
+	const struct sframe_fde_v2 *v2 = raw;
+	const struct sframe_fde_v3 *v3 = raw;
+	u32 i, step = 0, count = 0;
+	u64 limit = addr;
+
+	/*
+	 * Instead of each start, as sframe_fde_start() does, move the address. At
+	 * an end of what 64 bits hold it wraps; no function reaches to there.
+	 */
+	if (sec->pcrel) {
+		step = sframe_fde_size(sec);
+		limit -= sec->fdes + index * step;
+	}
+
+	if (sec->version == SFRAME_VERSION_2) {
+		for (i = 0; i < nr; i++, limit -= step)
+			count += (s32)le32_to_cpu(v2[i].start) <= (s64)limit;
+	} else {
+		for (i = 0; i < nr; i++, limit -= step)
+			count += (s64)le64_to_cpu(v3[i].start) <= (s64)limit;
+	}
+
+	return count;
+}
+
+/*
+ * Find the last FDE that starts at or before @addr, read it together with some of
+ * its neighbours into @buf, which has SFRAME_WINDOW_SIZE bytes, and set @index.
+ *
+ * Returns its position among those in @buf, or a negative error code.
+ */
+static int sframe_search(const struct sframe_section *sec, s64 addr, u8 *buf,
+			 u32 *index)
+{
+	u32 lo, hi, at, nr, count, dist, i, part = 0;
+	const u32 *starts = sec->starts;
+
+	if (!sec->num_fdes || addr < sec->first)
+		return -ENOENT;
+
+	/* All parts that exist start before SFRAME_NO_PART. */
+	dist = min_t(u64, (u64)addr - (u64)sec->first, SFRAME_NO_PART - 1);
+
+	/*
+	 * Two levels of comparisons that do not wait for each other take a third
+	 * of the time of a binary search.
+	 */
+	for (i = SFRAME_PARTS_ROOT; i < SFRAME_PARTS; i += SFRAME_PARTS_ROOT)
+		part += starts[i] <= dist;
+	part *= SFRAME_PARTS_ROOT;
+
+	starts += part;
+	for (i = 1; i < SFRAME_PARTS_ROOT; i++)
+		part += starts[i] <= dist;
+
+	/* From here on the FDE is in [lo, hi). */
+	lo = part * sec->part_size;
+	hi = sec->num_fdes;
+	if (part + 1 < SFRAME_PARTS && sec->starts[part + 1] != SFRAME_NO_PART)
+		hi = lo + sec->part_size;
+
+	for (;;) {
+		nr = min_t(u32, hi - lo, SFRAME_WINDOW);
+		at = lo + (hi - lo - nr) / 2;
+
+		if (!sframe_read_fdes(sec, at, nr, buf))
+			return -EFAULT;
+
+		count = sframe_count_fdes(sec, at, nr, addr, buf);
+
+		/* Each time less remains than half of what there was. */
+		if (!count && at > lo)
+			hi = at;
+		else if (count == nr && at + nr < hi)
+			lo = at + nr - 1;
+		else
+			break;
+	}
+
+	/* The first one of the part did start before: someone has changed it. */
+	if (!count)
+		return -ENOENT;
+
+	*index = at + count - 1;
+	return count - 1;
+}
+
+/*
+ * Move @chunk on by @len bytes, and fill it.
+ *
+ * There is nothing to gain if it reaches to the end of the area already: then
+ * what is sought would lie beyond.
+ */
+static int sframe_advance(const struct sframe_section *sec,
+			  struct sframe_chunk *chunk, u32 len)
+{
+	if (chunk->off + chunk->len >= sec->fres_end)
+		return -EINVAL;
+
+	chunk->off += len;
+	chunk->len = min_t(u32, sec->fres_end - chunk->off, SFRAME_FRE_CHUNK);
+
+	if (!sframe_read(sec, chunk->off, chunk->buf, chunk->len))
+		return -EFAULT;
+
+	return 0;
+}
+
+/* Fill @chunk with what is at @off from the start of the area of the FREs. */
+static int sframe_fill(const struct sframe_section *sec,
+		       struct sframe_chunk *chunk, u32 off)
+{
+	if (off >= sec->fres_end - sec->fres)
+		return -EINVAL;
+
+	chunk->off = sec->fres + off;
+	chunk->len = 0;
+
+	return sframe_advance(sec, chunk, 0);
+}
+
+static int sframe_decode_info(u8 info, u8 rep_size, struct sframe_fde *fde)
+{
+	if (info & ~(SFRAME_FDE_ADDR_WIDTH | SFRAME_FDE_MASK | SFRAME_FDE_SIGNAL))
+		return -EINVAL;
+
+	fde->addr_width	= FIELD_GET(SFRAME_FDE_ADDR_WIDTH, info);
+	fde->rep_size	= rep_size;
+	fde->mask	= info & SFRAME_FDE_MASK;
+	fde->signal	= info & SFRAME_FDE_SIGNAL;
+
+	if (fde->addr_width > SFRAME_WIDTH_MAX || (fde->mask && !rep_size))
+		return -EINVAL;
+
+	return 0;
+}
+
+/*
+ * Decode an FDE of version 2 and fill @chunk with its FREs. @addr counts from the
+ * start of the function.
+ */
+static int sframe_decode_v2(const struct sframe_section *sec,
+			    const struct sframe_fde_v2 *raw, u64 addr,
+			    struct sframe_chunk *chunk, struct sframe_fde *fde)
+{
+	int err;
+
+	if (addr >= le32_to_cpu(raw->size))
+		return -ENOENT;
+
+	if (raw->info & SFRAME_FDE_SIGNAL)
+		return -EINVAL;
+
+	err = sframe_decode_info(raw->info, raw->rep_size, fde);
+	if (err)
+		return err;
+
+	fde->num_fres	= le32_to_cpu(raw->num_fres);
+	fde->pos	= 0;
+	fde->flex	= false;
+
+	/* There may be none, then nothing has to be where they would be. */
+	if (!fde->num_fres)
+		return 0;
+
+	return sframe_fill(sec, chunk, le32_to_cpu(raw->fre_off));
+}
+
+/* The same for version 3, where FREs follow the second part of the FDE. */
+static int sframe_decode_v3(const struct sframe_section *sec,
+			    const struct sframe_fde_v3 *raw, u64 addr,
+			    struct sframe_chunk *chunk, struct sframe_fde *fde)
+{
+	const struct sframe_attr_v3 *attr = (const void *)chunk->buf;
+	int err;
+
+	if (addr >= le32_to_cpu(raw->size))
+		return -ENOENT;
+
+	err = sframe_fill(sec, chunk, le32_to_cpu(raw->fre_off));
+	if (err)
+		return err;
+
+	if (chunk->len < sizeof(*attr))
+		return -EINVAL;
+
+	err = sframe_decode_info(attr->info, attr->rep_size, fde);
+	if (err)
+		return err;
+
+	fde->num_fres	= le16_to_cpu(attr->num_fres);
+	fde->pos	= sizeof(*attr);
+
+	switch (attr->info2) {
+	case SFRAME_FDE_DEFAULT:
+		fde->flex = false;
+		return 0;
+	case SFRAME_FDE_FLEX:
+		fde->flex = true;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+/*
+ * Find the last FRE whose address is not above @addr. Gives its info byte, and
+ * its words in @chunk. FREs are of different sizes, so there is no way but to go
+ * from one to the next.
+ */
+static int sframe_find_fre(const struct sframe_section *sec,
+			   const struct sframe_fde *fde, u32 addr,
+			   struct sframe_chunk *chunk, u8 *info,
+			   struct sframe_words *words)
+{
+	const u32 addr_mask = GENMASK((BITS_PER_BYTE << fde->addr_width) - 1, 0);
+	const u32 head = BIT(fde->addr_width) + sizeof(*info);
+	u32 i, this, prev = 0;
+	u32 size = head;
+	u32 pos = fde->pos;
+	u32 found = pos;
+	int err;
+
+	*info = 0;
+
+	if (fde->num_fres > SFRAME_FRES_MAX || fde->num_fres > sec->num_fres)
+		return -EINVAL;
+
+	for (i = 0; i < fde->num_fres; i++) {
+		/* Keep what was found, the next FRE may not be better. */
+		if (pos + head > chunk->len) {
+			err = sframe_advance(sec, chunk, found);
+			if (err)
+				return err;
+			pos -= found;
+			found = 0;
+			if (pos + head > chunk->len)
+				return -EINVAL;
+		}
+
+		this = get_unaligned_le32(chunk->buf + pos) & addr_mask;
+		if (this > addr)
+			break;
+		if (this < prev)
+			return -EINVAL;
+
+		prev = this;
+		found = pos;
+
+		/* Most are alike: do not wait for the size of each. */
+		if (chunk->buf[pos + head - 1] != *info) {
+			*info = chunk->buf[pos + head - 1];
+			size = head + (FIELD_GET(SFRAME_FRE_WORDS, *info) <<
+				       FIELD_GET(SFRAME_FRE_WORD_WIDTH, *info));
+		}
+		pos += size;
+	}
+
+	/* The function's first bytes may lack a rule. */
+	if (!i)
+		return -ENOENT;
+
+	if (pos > chunk->len) {
+		err = sframe_advance(sec, chunk, found);
+		if (err)
+			return err;
+		pos -= found;
+		found = 0;
+		if (pos > chunk->len)
+			return -EINVAL;
+	}
+
+	words->next	= chunk->buf + found + head;
+	words->nr	= FIELD_GET(SFRAME_FRE_WORDS, *info);
+	words->width	= FIELD_GET(SFRAME_FRE_WORD_WIDTH, *info);
+
+	return 0;
+}
+
+/* Consume one of @words, which are not used up and of a known width. */
+static s32 sframe_next_signed(struct sframe_words *words)
+{
+	const u8 *word = words->next;
+
+	words->next += BIT(words->width);
+	words->nr--;
+
+	switch (words->width) {
+	case 0:
+		return (s8)*word;
+	case 1:
+		return (s16)get_unaligned_le16(word);
+	default:
+		return (s32)get_unaligned_le32(word);
+	}
+}
+
+static u32 sframe_next_unsigned(struct sframe_words *words)
+{
+	u32 bits = BITS_PER_BYTE << words->width;
+
+	return sframe_next_signed(words) & GENMASK(bits - 1, 0);
+}
+
+/*
+ * Decode the location that an FRE of a flexible FDE has next, if it has one, else
+ * leave @loc as it is.
+ */
+static int sframe_decode_flex(struct sframe_words *words,
+			      struct unwind_user_loc *loc)
+{
+	u32 control, reg;
+
+	if (!words->nr)
+		return 0;
+
+	control = sframe_next_unsigned(words);
+	/* A place holder. */
+	if (!control)
+		return 0;
+
+	reg = control >> SFRAME_FLEX_REG_SHIFT;
+
+	if (!words->nr || (control & SFRAME_FLEX_RESERVED))
+		return -EINVAL;
+	if (reg && !(control & SFRAME_FLEX_REG))
+		return -EINVAL;
+	/* No lie, but of no use either. */
+	if (reg >= SFRAME_AMD64_REGS)
+		return -ENOENT;
+
+	loc->off	= sframe_next_signed(words);
+	loc->reg	= reg;
+	loc->deref	= control & SFRAME_FLEX_DEREF;
+
+	if (!(control & SFRAME_FLEX_REG))
+		loc->base = UNWIND_USER_BASE_CFA;
+	else if (reg == SFRAME_AMD64_SP)
+		loc->base = UNWIND_USER_BASE_SP;
+	else if (reg == SFRAME_AMD64_FP)
+		loc->base = UNWIND_USER_BASE_FP;
+	else
+		loc->base = UNWIND_USER_BASE_REG;
+
+	return 0;
+}
+
+static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
+			      struct sframe_words *words,
+			      struct unwind_user_rule *rule)
+{
+	int err;
+
+	if (words->width > SFRAME_WIDTH_MAX || (info & SFRAME_FRE_MANGLED_RA))
+		return -EINVAL;
+
+	/* Nothing about the caller: there is none. */
+	if (!words->nr) {
+		rule->outermost = true;
+		return 0;
+	}
+
+	rule->ra.base	= UNWIND_USER_BASE_CFA;
+	rule->ra.off	= SFRAME_AMD64_RA_OFF;
+	rule->ra.deref	= true;
+
+	if (fde->flex) {
+		err = sframe_decode_flex(words, &rule->cfa);
+		if (!err)
+			err = sframe_decode_flex(words, &rule->ra);
+		if (!err)
+			err = sframe_decode_flex(words, &rule->fp);
+		if (err)
+			return err;
+
+		/* The CFA cannot come from itself, nor from nowhere. */
+		if (rule->cfa.base == UNWIND_USER_BASE_CFA ||
+		    rule->cfa.base == UNWIND_USER_BASE_SAME)
+			return -EINVAL;
+	} else {
+		rule->cfa.base	= info & SFRAME_FRE_CFA_SP ? UNWIND_USER_BASE_SP :
+							     UNWIND_USER_BASE_FP;
+		rule->cfa.off	= sframe_next_signed(words);
+
+		if (words->nr) {
+			rule->fp.base	= UNWIND_USER_BASE_CFA;
+			rule->fp.off	= sframe_next_signed(words);
+			rule->fp.deref	= true;
+		}
+	}
+
+	/* Words that mean nothing: this is not what it looks like. */
+	return words->nr ? -EINVAL : 0;
+}
+
+/**
+ * sframe_find_rule - Look up the rule for an address
+ * @sec:	Section, as sframe_section_init() left it
+ * @ip:		Address in the function: an interrupted instruction pointer, or a
+ *		return address minus one, so that the call is looked up rather
+ *		than what follows, which may be another function
+ * @rule:	Receives the rule; undefined on errors other than -ENODATA
+ *
+ * Context: Any in which sframe_read() can read the section.
+ * Return: 0 - @rule is the one for @ip;
+ *	   -ENOENT - the section has no rule for @ip, or one that
+ *	   &struct unwind_user_rule cannot express;
+ *	   -ENODATA - @ip is in a signal trampoline whose frame the section does
+ *	   not describe; of @rule only &unwind_user_rule.signal is set;
+ *	   -EFAULT - the section could not be read;
+ *	   -EINVAL - the section is corrupt.
+ */
+int sframe_find_rule(const struct sframe_section *sec, unsigned long ip,
+		     struct unwind_user_rule *rule)
+{
+	s64 addr = (u64)ip - (u64)sec->base;
+	u8 window[SFRAME_WINDOW_SIZE];
+	struct sframe_chunk chunk;
+	struct sframe_words words;
+	struct sframe_fde fde;
+	const void *raw;
+	u32 index;
+	u64 off;
+	u8 info;
+	int ret;
+
+	ret = sframe_search(sec, addr, window, &index);
+	if (ret < 0)
+		return ret;
+
+	/* From here on the address counts from the start of the function. */
+	raw = window + ret * sframe_fde_size(sec);
+	off = (u64)addr - (u64)sframe_fde_start(sec, index, raw);
+
+	if (sec->version == SFRAME_VERSION_2)
+		ret = sframe_decode_v2(sec, raw, off, &chunk, &fde);
+	else
+		ret = sframe_decode_v3(sec, raw, off, &chunk, &fde);
+	if (ret)
+		return ret;
+
+	*rule = (struct unwind_user_rule) { .signal = fde.signal };
+
+	if (!fde.num_fres)
+		return fde.signal ? -ENODATA : -ENOENT;
+
+	if (fde.mask)
+		off = (u32)off % fde.rep_size;
+
+	ret = sframe_find_fre(sec, &fde, off, &chunk, &info, &words);
+	if (ret)
+		return ret;
+
+	return sframe_decode_rule(&fde, info, &words, rule);
+}
+
+/* Check the header and take from it what lookups need. */
+static int sframe_decode_header(const struct sframe_header *header,
+				struct sframe_section *sec)
+{
+	u8 flags = SFRAME_FLAG_SORTED | SFRAME_FLAG_PCREL;
+	u32 body, fdes_len, fdes_end;
+
+	if (le16_to_cpu(header->magic) != SFRAME_MAGIC) {
+		/* That of another byte order is not a mistake. */
+		if (be16_to_cpu((__force __be16)header->magic) == SFRAME_MAGIC)
+			return -EOPNOTSUPP;
+		return -EINVAL;
+	}
+
+	switch (header->version) {
+	case SFRAME_VERSION_2:
+		flags |= SFRAME_FLAG_FRAME_POINTER;
+		break;
+	case SFRAME_VERSION_3:
+		if (!(header->flags & SFRAME_FLAG_PCREL))
+			return -EINVAL;
+		break;
+	default:
+		return -EOPNOTSUPP;
+	}
+
+	if (header->abi != SFRAME_ABI_AMD64 || (header->flags & ~flags) ||
+	    !(header->flags & SFRAME_FLAG_SORTED))
+		return -EOPNOTSUPP;
+
+	if (header->fixed_ra != SFRAME_AMD64_RA_OFF ||
+	    header->fixed_fp != SFRAME_AMD64_FP_OFF)
+		return -EINVAL;
+
+	sec->version	= header->version;
+	sec->pcrel	= header->flags & SFRAME_FLAG_PCREL;
+	sec->num_fdes	= le32_to_cpu(header->num_fdes);
+	sec->num_fres	= le32_to_cpu(header->num_fres);
+
+	body = sizeof(*header) + header->aux_len;
+
+	if (check_add_overflow(body, le32_to_cpu(header->fde_off), &sec->fdes) ||
+	    check_mul_overflow(sec->num_fdes, sframe_fde_size(sec), &fdes_len) ||
+	    check_add_overflow(sec->fdes, fdes_len, &fdes_end) ||
+	    fdes_end > sec->size)
+		return -EINVAL;
+
+	if (check_add_overflow(body, le32_to_cpu(header->fre_off), &sec->fres) ||
+	    check_add_overflow(sec->fres, le32_to_cpu(header->fre_len),
+			       &sec->fres_end) ||
+	    sec->fres_end > sec->size)
+		return -EINVAL;
+
+	if (sec->fdes < sec->fres_end && sec->fres < fdes_end)
+		return -EINVAL;
+
+	return 0;
+}
+
+/* Read where each part of the FDEs starts. */
+static int sframe_index_parts(struct sframe_section *sec)
+{
+	struct sframe_fde_v2 buf;
+	u32 part, index;
+	s64 start, prev = 0;
+	u64 dist;
+
+	for (part = 0; part < SFRAME_PARTS; part++)
+		sec->starts[part] = SFRAME_NO_PART;
+
+	sec->part_size = DIV_ROUND_UP(sec->num_fdes, SFRAME_PARTS);
+
+	for (part = 0; part < SFRAME_PARTS; part++) {
+		index = part * sec->part_size;
+		if (index >= sec->num_fdes)
+			break;
+
+		if (!sframe_read_fdes(sec, index, 1, &buf))
+			return -EFAULT;
+
+		start = sframe_fde_start(sec, index, &buf);
+		if (!part)
+			sec->first = start;
+		else if (start < prev)
+			return -EINVAL;
+		prev = start;
+
+		dist = (u64)start - (u64)sec->first;
+		sec->starts[part] = min_t(u64, dist, SFRAME_NO_PART);
+	}
+
+	return 0;
+}
+
+/**
+ * sframe_section_init - Prepare a section for lookups
+ * @sec:	Section; &sframe_section.base, &sframe_section.size and
+ *		&sframe_section.data are set, the other members are undefined on
+ *		error
+ *
+ * Nothing remains allocated, so there is no counterpart.
+ *
+ * Context: Any in which sframe_read() can read the section.
+ * Return: 0; -EFAULT - the section could not be read; -EINVAL - the section is
+ *	   corrupt or larger than %SFRAME_SIZE_MAX; -EOPNOTSUPP - it is of a
+ *	   version or architecture that is not supported, or not sorted.
+ */
+int sframe_section_init(struct sframe_section *sec)
+{
+	struct sframe_header header;
+	int err;
+
+	if (sec->size < sizeof(header) || sec->size > SFRAME_SIZE_MAX)
+		return -EINVAL;
+
+	if (!sframe_read(sec, 0, &header, sizeof(header)))
+		return -EFAULT;
+
+	err = sframe_decode_header(&header, sec);
+	if (err)
+		return err;
+
+	return sframe_index_parts(sec);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "environment.h"
+#include "sframe.h"
+
+struct test_reads test_reads;
+
+bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
+{
+	u8 *byte = buf;
+	u32 i;
+
+	/* The kernel refuses this, but it must not even be asked. */
+	if (off > sec->size || size > sec->size - off) {
+		fprintf(stderr, "read of %u bytes at %u, of %u\n", size, off,
+			sec->size);
+		abort();
+	}
+
+	test_reads.count++;
+	if (test_reads.fail_at && test_reads.count >= test_reads.fail_at) {
+		/* What the kernel leaves in the buffer then is undefined. */
+		memset(buf, 0xa5, size);
+		return false;
+	}
+
+	memcpy(buf, sec->data + off, size);
+
+	if (test_reads.change_at && test_reads.count >= test_reads.change_at) {
+		for (i = 0; i < size; i++)
+			byte[i] ^= test_reads.change;
+	}
+
+	return true;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Invented: what the kernel provides to the reader, sframe_read(), for sections in
+ * a buffer, with ways to disturb it.
+ */
+#ifndef _TEST_UNWIND_ENVIRONMENT_H
+#define _TEST_UNWIND_ENVIRONMENT_H
+
+#include <linux/types.h>
+
+/**
+ * struct test_reads - State of sframe_read()
+ * @count:	How often it was called
+ * @fail_at:	Which call fails, and all after it; 0 for none
+ * @change_at:	Which call returns other bytes than are there, and all after it;
+ *		0 for none
+ * @change:	What those bytes are XORed with
+ */
+struct test_reads {
+	unsigned int	count;
+	unsigned int	fail_at;
+	unsigned int	change_at;
+	u8		change;
+};
+
+extern struct test_reads test_reads;
+
+#endif /* _TEST_UNWIND_ENVIRONMENT_H */

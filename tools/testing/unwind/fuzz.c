@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The reader on whatever libFuzzer thinks of.
+ *
+ * An input is a header of a few bytes, which says how the environment behaves, and
+ * a section. It is initialised and, if that succeeds, asked about all kinds of
+ * addresses in and beside its functions. Beside what the sanitizers see, a lookup
+ * has to end after few reads and to give a result that a walker can use.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/kernel.h>
+#include <linux/limits.h>
+#include <linux/unaligned.h>
+#include <linux/unwind_user_rule.h>
+
+#include "builder.h"
+#include "environment.h"
+#include "sframe.h"
+
+/* Of how many functions, spread over all, addresses are looked up. */
+#define FUZZ_FDES	8
+
+/* Bits of fuzz_control.flags. */
+#define FUZZ_REPAIR	0x01
+
+/**
+ * struct fuzz_control - What an input begins with
+ * @flags:	%FUZZ_REPAIR: make the header one that is accepted, so that the
+ *		fuzzer need not find that out each time
+ * @fail_at:	Which read fails, if any
+ * @change_at:	From which read on bytes are not what they were, if any
+ * @change:	What they are XORed with
+ * @ip:		An address to look up, from the section's base
+ */
+struct fuzz_control {
+	u8	flags;
+	u8	fail_at;
+	u8	change_at;
+	u8	change;
+	__le32	ip;
+} __packed;
+
+#define FUZZ_CHECK(cond)	do {					\
+	if (!(cond)) {							\
+		fprintf(stderr, "%s:%d: not so: %s\n", __FILE__,	\
+			__LINE__, #cond);				\
+		abort();						\
+	}								\
+} while (0)
+
+static void check_loc(const struct unwind_user_loc *loc)
+{
+	FUZZ_CHECK(loc->base <= UNWIND_USER_BASE_REG);
+	FUZZ_CHECK(loc->reg < 16);
+}
+
+static void check_rule(const struct unwind_user_rule *rule)
+{
+	if (rule->outermost)
+		return;
+
+	check_loc(&rule->cfa);
+	check_loc(&rule->ra);
+	check_loc(&rule->fp);
+	FUZZ_CHECK(rule->cfa.base != UNWIND_USER_BASE_CFA);
+	FUZZ_CHECK(rule->cfa.base != UNWIND_USER_BASE_SAME);
+	FUZZ_CHECK(rule->ra.base != UNWIND_USER_BASE_SAME);
+}
+
+static void find(const struct sframe_section *sec, unsigned long ip)
+{
+	struct unwind_user_rule rule;
+	int ret;
+
+	/*
+	 * A part is halved down to a window; then there are chunks, each of which
+	 * is used up but for one FRE.
+	 */
+	test_reads.count = 0;
+	ret = sframe_find_rule(sec, ip, &rule);
+	FUZZ_CHECK(test_reads.count <= 32 + sec->size / 32);
+
+	switch (ret) {
+	case 0:
+		check_rule(&rule);
+		break;
+	case -ENODATA:
+		FUZZ_CHECK(rule.signal && !rule.outermost);
+		break;
+	default:
+		FUZZ_CHECK(ret == -ENOENT || ret == -EFAULT || ret == -EINVAL);
+		FUZZ_CHECK(ret != -EFAULT || test_reads.fail_at);
+	}
+}
+
+static void repair(struct sframe_header *header)
+{
+	bool v3 = header->version & 1;
+
+	header->magic = SFRAME_MAGIC;
+	header->version = v3 ? SFRAME_VERSION_3 : SFRAME_VERSION_2;
+	header->flags = SFRAME_FLAG_SORTED |
+			(v3 ? SFRAME_FLAG_PCREL : header->flags & SFRAME_FLAG_PCREL);
+	header->abi = SFRAME_ABI_AMD64;
+	header->fixed_fp = SFRAME_AMD64_FP_OFF;
+	header->fixed_ra = SFRAME_AMD64_RA_OFF;
+}
+
+/* Start and size of a function, as they are in the section. */
+static u64 function(const struct sframe_section *sec, u32 index, u32 *size)
+{
+	u32 fde_size = sec->version == SFRAME_VERSION_3 ?
+		       sizeof(struct sframe_fde_v3) : sizeof(struct sframe_fde_v2);
+	u32 off = sec->fdes + index * fde_size;
+	const u8 *fde = sec->data + off;
+	u64 start;
+
+	if (sec->version == SFRAME_VERSION_3) {
+		start = get_unaligned_le64(fde);
+		*size = get_unaligned_le32(fde + sizeof(u64));
+	} else {
+		start = (s32)get_unaligned_le32(fde);
+		*size = get_unaligned_le32(fde + sizeof(u32));
+	}
+
+	return sec->base + start + (sec->pcrel ? off : 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct sframe_section sec = { .base = TEST_BASE };
+	struct fuzz_control control;
+	u32 i, step, index, func_size;
+	u64 start;
+	void *buf;
+	int ret;
+
+	if (size < sizeof(control))
+		return 0;
+
+	memcpy(&control, data, sizeof(control));
+	sec.size = size - sizeof(control);
+	/* A block of its own: its end is known to the sanitizer. */
+	buf = malloc(sec.size);
+	FUZZ_CHECK(buf);
+	memcpy(buf, data + sizeof(control), sec.size);
+	sec.data = buf;
+
+	if ((control.flags & FUZZ_REPAIR) && sec.size >= sizeof(struct sframe_header))
+		repair(buf);
+
+	test_reads = (struct test_reads) {
+		.fail_at	= control.fail_at,
+		.change_at	= control.change_at,
+		.change		= control.change,
+	};
+
+	ret = sframe_section_init(&sec);
+	FUZZ_CHECK(!ret || ret == -EFAULT || ret == -EINVAL || ret == -EOPNOTSUPP);
+	if (ret)
+		goto out;
+
+	find(&sec, TEST_BASE + (s32)get_unaligned_le32(&control.ip));
+
+	step = max(sec.num_fdes / FUZZ_FDES, 1U);
+	for (i = 0; i < FUZZ_FDES && i * step < sec.num_fdes; i++) {
+		index = i * step;
+		start = function(&sec, index, &func_size);
+		find(&sec, start);
+		find(&sec, start + func_size - 1);
+		find(&sec, start + func_size / 2);
+		find(&sec, start + (control.ip & U8_MAX));
+	}
+
+out:
+	free(buf);
+	return 0;
+}
+
+#ifdef FUZZ_SEEDS
+/* Writes what the fuzzer begins with: sections from here and from files. */
+static void write_seed(const char *dir, const char *name, const void *sec, u32 size)
+{
+	struct fuzz_control control = {};
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	file = fopen(path, "wb");
+	if (!file || fwrite(&control, sizeof(control), 1, file) != 1 ||
+	    fwrite(sec, size, 1, file) != 1 || fclose(file)) {
+		perror(path);
+		exit(1);
+	}
+}
+
+/* One that is not too long to be changed in all places. */
+#define SEED_MAX	0x10000
+
+int main(int argc, char **argv)
+{
+	static u8 buf[SEED_MAX];
+	struct test_table table;
+	unsigned int i;
+	char name[32];
+	size_t size;
+	FILE *file;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: %s DIR SECTION...\n", argv[0]);
+		return 1;
+	}
+
+	for (i = 0; i < TEST_SEEDS; i++) {
+		test_build_seed(&table, i);
+		snprintf(name, sizeof(name), "built-%u", i);
+		write_seed(argv[1], name, table.buf, table.sec.size);
+		test_free(&table);
+	}
+
+	for (i = 2; i < (unsigned int)argc; i++) {
+		file = fopen(argv[i], "rb");
+		size = file ? fread(buf, 1, sizeof(buf), file) : 0;
+		if (!size || size == sizeof(buf)) {
+			fprintf(stderr, "%s: not a section, or too long\n", argv[i]);
+			return 1;
+		}
+		fclose(file);
+		snprintf(name, sizeof(name), "assembled-%u", i - 1);
+		write_seed(argv[1], name, buf, size);
+	}
+
+	return 0;
+}
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Invented: rules as tests want to write and to see them. */
+#ifndef _TEST_UNWIND_RULES_H
+#define _TEST_UNWIND_RULES_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include <linux/unwind_user_rule.h>
+
+#define LOC(...)		((struct unwind_user_loc) { __VA_ARGS__ })
+#define LOC_SP(offset)		LOC(.base = UNWIND_USER_BASE_SP, .off = (offset))
+#define LOC_FP(offset)		LOC(.base = UNWIND_USER_BASE_FP, .off = (offset))
+#define LOC_AT_FP(offset)	\
+	LOC(.base = UNWIND_USER_BASE_FP, .off = (offset), .deref = true)
+#define LOC_AT_CFA(offset)	\
+	LOC(.base = UNWIND_USER_BASE_CFA, .off = (offset), .deref = true)
+#define LOC_REG(nr, offset)	\
+	LOC(.base = UNWIND_USER_BASE_REG, .reg = (nr), .off = (offset))
+#define LOC_SAME		LOC(.base = UNWIND_USER_BASE_SAME)
+
+/* Rules with the usual return address: FP as it is, and FP saved. */
+#define RULE(cfa_loc)		RULE_FP(cfa_loc, LOC_SAME)
+#define RULE_FP(cfa_loc, fp_loc)	RULE_ALL(cfa_loc, LOC_AT_CFA(-8), fp_loc)
+#define RULE_ALL(cfa_loc, ra_loc, fp_loc)	\
+	{ .cfa = cfa_loc, .ra = ra_loc, .fp = fp_loc }
+#define RULE_OUTERMOST		{ .outermost = true }
+
+static inline bool same_loc(const struct unwind_user_loc *a,
+			    const struct unwind_user_loc *b)
+{
+	/* The number of a register says nothing where none is named. */
+	return a->off == b->off && a->base == b->base && a->deref == b->deref &&
+	       (a->base != UNWIND_USER_BASE_REG || a->reg == b->reg);
+}
+
+static inline bool same_rule(const struct unwind_user_rule *a,
+			     const struct unwind_user_rule *b)
+{
+	if (a->outermost != b->outermost || a->signal != b->signal)
+		return false;
+
+	return a->outermost || (same_loc(&a->cfa, &b->cfa) &&
+				same_loc(&a->ra, &b->ra) &&
+				same_loc(&a->fp, &b->fp));
+}
+
+static inline const char *show_loc(const struct unwind_user_loc *loc, char *buf,
+				   size_t size)
+{
+	static const char * const bases[] = {
+		[UNWIND_USER_BASE_SAME]	= "same",
+		[UNWIND_USER_BASE_CFA]	= "cfa",
+		[UNWIND_USER_BASE_SP]	= "sp",
+		[UNWIND_USER_BASE_FP]	= "fp",
+	};
+	char reg[16];
+
+	snprintf(reg, sizeof(reg), "r%u", loc->reg);
+	snprintf(buf, size, "%s%s%+d%s", loc->deref ? "*(" : "",
+		 loc->base == UNWIND_USER_BASE_REG ? reg : bases[loc->base],
+		 loc->off, loc->deref ? ")" : "");
+	return buf;
+}
+
+/* "sp+16, *(cfa-8), *(cfa-16)"; the string lives until the next call. */
+static inline const char *show_rule(const struct unwind_user_rule *rule)
+{
+	static char text[160];
+	char cfa[40], ra[40], fp[40];
+
+	if (rule->outermost)
+		return rule->signal ? "outermost, signal" : "outermost";
+
+	snprintf(text, sizeof(text), "%s, %s, %s%s",
+		 show_loc(&rule->cfa, cfa, sizeof(cfa)),
+		 show_loc(&rule->ra, ra, sizeof(ra)),
+		 show_loc(&rule->fp, fp, sizeof(fp)),
+		 rule->signal ? ", signal" : "");
+	return text;
+}
+
+#endif /* _TEST_UNWIND_RULES_H */
