@@ -6,7 +6,7 @@ CONFIG ?= orc
 
 .DEFAULT_GOAL := help
 .PHONY: help tree export kernel perf demo check check-debug check-fp \
-	check-evidence check-export vm bench clean
+	check-mutants check-evidence check-export vm bench clean
 
 help: ## this list
 	@echo 'The two that most people want:'
@@ -50,6 +50,9 @@ check-debug: ## the guest tests on a kernel with KASAN, lockdep and the like
 check-fp: ## the guest tests on a kernel with frame pointers
 	@scripts/check fp
 
+check-mutants: ## do the kselftests fail on a kernel with planted faults?
+	@scripts/mutants
+
 check-evidence: ## everything, long runs included
 	@scripts/check evidence
 
@@ -58,4 +61,5 @@ bench: ## what it costs: instruction counts in a guest, write build/bench.txt
 
 clean: ## remove what was built; build/linux and its commits stay
 	rm -rf build/linux/.orc build/linux/.debug build/linux/.fp build/linux/.off \
-		build/perf build/demo build/kselftest-* build/log
+		build/perf build/demo build/kselftest-* build/log \
+		build/mutants build/bisect

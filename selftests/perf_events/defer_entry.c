@@ -219,6 +219,42 @@ TEST_F(entry, registers_of_the_request_sigreturn)
 			       nr_want));
 }
 
+/*
+ * Two samples of one rt_sigreturn, one before and one after it has replaced the
+ * registers.  The stack of the first is not that of the second, which has to
+ * take its own.
+ */
+TEST_F(entry, other_registers_do_not_join)
+{
+	struct kernel_sigaction sa = {
+		.handler = on_signal,
+		/* SA_RESTORER */
+		.flags = 0x04000000,
+		.restorer = defer_restorer,
+	};
+	const __u64 *ips = NULL;
+	struct defer_stats st;
+
+	TRACEPOINT("syscalls/sys_enter_rt_sigreturn");
+	TRACEPOINT("raw_syscalls/sys_exit");
+	/* It has no number any more when it returns. */
+	ASSERT_EQ(0, ioctl(self->s.bufs[0].extra[0], PERF_EVENT_IOC_SET_FILTER,
+			   "id == -1"));
+	ASSERT_EQ(0, syscall(__NR_rt_sigaction, SIGUSR1, &sa, NULL, 8));
+	ASSERT_EQ(0, defer_enable(&self->s));
+	defer_walk_syscall(ID, BITS, __NR_kill, getpid(), SIGUSR1);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(1, nr_signals);
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	ASSERT_EQ(2, st.samples);
+	EXPECT_EQ(1, st.deferred);
+	EXPECT_EQ(1, st.immediate);
+	ASSERT_LT(0, defer_user_chain(&self->s.log, SAMPLE(0), &ips));
+	EXPECT_EQ((__u64)defer_restorer_ip, ips[0]);
+	EXPECT_STACK(SAMPLE(1), ID, walk_syscall_ip);
+}
+
 /* ---- one entry, several contexts ----------------------------------------- */
 
 /* A fault in the middle of a system call is part of the same entry. */

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Stubbed: what the walker takes from the kernel, for a walk over memory of this
+ * very process where no read ever faults. The headers that the walker includes all
+ * lead here.
+ *
+ * What costs time on each frame does so here, as far as a process can do it: the
+ * counter of pagefault_disable(), the range check of an access and the barrier after
+ * it, the sequence number of the mappings. What faults would lead to aborts.
+ */
+#ifndef _TEST_UNWIND_BENCH_KERNEL_H
+#define _TEST_UNWIND_BENCH_KERNEL_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/align.h>
+#include <linux/bits.h>
+#include <linux/compiler.h>
+#include <linux/kernel.h>
+#include <linux/math.h>
+#include <linux/types.h>
+
+#define CONFIG_PER_VMA_LOCK
+#define CONFIG_UPROBES
+
+#ifndef __user
+#define __user
+#endif
+#ifndef IS_ALIGNED
+#define IS_ALIGNED(x, a)	(((x) & ((typeof(x))(a) - 1)) == 0)
+#endif
+#define TASK_SIZE_MAX		((1UL << 47) - 4096)
+
+#define might_sleep()		do { } while (0)
+#define cond_resched()		do { } while (0)
+
+static inline void pr_debug_ratelimited(const char *fmt, ...)
+{
+}
+
+struct mm_struct {
+	unsigned int		mm_lock_seq;
+};
+
+struct return_instance {
+	unsigned long		stack;
+	unsigned long		orig_ret_vaddr;
+	struct return_instance	*next;
+};
+
+struct uprobe_task {
+	struct return_instance	*return_instances;
+};
+
+struct task_struct {
+	struct mm_struct	*mm;
+	struct uprobe_task	*utask;
+	unsigned int		flags;
+	int			pagefault_disabled;
+	int			pid;
+	char			comm[16];
+};
+
+extern struct task_struct *current;
+
+#define raw_read_seqcount(s)	READ_ONCE(*(s))
+
+static inline unsigned long uprobe_get_trampoline_vaddr(void)
+{
+	return -1UL;
+}
+
+#define TIF_ADDR32		29
+
+static inline bool test_thread_flag(int flag)
+{
+	return false;
+}
+
+static inline void *kvzalloc(size_t size, gfp_t gfp)
+{
+	return calloc(1, size);
+}
+
+static inline void kvfree(const void *addr)
+{
+	free((void *)addr);
+}
+
+static inline void pagefault_disable(void)
+{
+	current->pagefault_disabled++;
+	barrier();
+}
+
+static inline void pagefault_enable(void)
+{
+	barrier();
+	current->pagefault_disabled--;
+}
+
+static inline bool __access_ok(const void __user *addr, unsigned long size)
+{
+	return (unsigned long)addr <= TASK_SIZE_MAX - size;
+}
+
+/* As on x86, for each access after its range check. */
+static inline void barrier_nospec(void)
+{
+	asm volatile("lfence" ::: "memory");
+}
+
+static inline bool user_read_access_begin(const void __user *addr,
+					  unsigned long size)
+{
+	if (!__access_ok(addr, size))
+		return false;
+
+	barrier_nospec();
+	return true;
+}
+
+#define user_read_access_end()			barrier()
+/* The label is where a fault leads to. */
+#define unsafe_get_user(val, addr, label)	do {		\
+	(val) = READ_ONCE(*(addr));				\
+	if (0)							\
+		goto label;					\
+} while (0)
+
+static inline unsigned long
+__copy_from_user_inatomic(void *to, const void __user *from, unsigned long size)
+{
+	memcpy(to, from, size);
+	return 0;
+}
+
+/* From here on: what only a fault leads to. */
+#define VM_READ			0x1
+#define VM_IO			0x2
+#define VM_PFNMAP		0x4
+#define PF_EXITING		0x4
+#define FAULT_FLAG_ALLOW_RETRY	0x1
+#define FAULT_FLAG_KILLABLE	0x2
+#define FAULT_FLAG_TRIED	0x4
+#define VM_FAULT_COMPLETED	0x1
+#define VM_FAULT_RETRY		0x2
+#define VM_FAULT_ERROR		0x4
+
+typedef unsigned int vm_fault_t;
+
+struct vm_area_struct {
+	unsigned long		vm_flags;
+};
+
+static inline bool vma_is_anonymous(struct vm_area_struct *vma)
+{
+	abort();
+}
+
+static inline bool userfaultfd_armed(struct vm_area_struct *vma)
+{
+	abort();
+}
+
+static inline bool fatal_signal_pending(struct task_struct *task)
+{
+	abort();
+}
+
+static inline void mmap_read_unlock(struct mm_struct *mm)
+{
+	abort();
+}
+
+static inline int mmap_read_lock_killable(struct mm_struct *mm)
+{
+	abort();
+}
+
+static inline struct vm_area_struct *vma_lookup(struct mm_struct *mm,
+						unsigned long addr)
+{
+	abort();
+}
+
+static inline vm_fault_t handle_mm_fault(struct vm_area_struct *vma,
+					 unsigned long addr, unsigned int flags,
+					 void *regs)
+{
+	abort();
+}
+
+struct unwind_user_state;
+
+static inline void trace_unwind_user_walk(unsigned long ip, unsigned int nr,
+					  const struct unwind_user_state *state,
+					  unsigned int result)
+{
+}
+
+#endif /* _TEST_UNWIND_BENCH_KERNEL_H */

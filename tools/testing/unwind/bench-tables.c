@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The walker of a kernel with CONFIG_UNWIND_USER_SFRAME. */
+#define CONFIG_UNWIND_USER_SFRAME
+
+#include "../../../kernel/unwind/user.c"
+#include "../../../kernel/unwind/rules.c"
+
+#include "bench.h"
+
+void bench_forget_rules(struct unwind_user_rules *rules)
+{
+	memset(&rules->cache, 0, sizeof(rules->cache));
+}

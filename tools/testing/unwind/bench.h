@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _TEST_UNWIND_BENCH_H
+#define _TEST_UNWIND_BENCH_H
+
+struct unwind_user_gprs;
+struct unwind_user_regs;
+struct unwind_user_rules;
+
+/* How many functions there are to make stacks of. */
+#define BENCH_FUNCS	1024
+
+/* Calls bench_leaf() below @depth frames of different functions, from @first on. */
+void bench_chain(unsigned int first, unsigned int depth);
+void bench_leaf(void);
+
+/* unwind_user() of a kernel without tables. */
+unsigned int bench_unwind_user_fp(const struct unwind_user_regs *regs,
+				  const struct unwind_user_gprs *gprs,
+				  struct unwind_user_rules *rules,
+				  unsigned long *entries, unsigned int max);
+
+/* Makes the next walk look up all rules, in sections that are known. */
+void bench_forget_rules(struct unwind_user_rules *rules);
+
+#endif /* _TEST_UNWIND_BENCH_H */
