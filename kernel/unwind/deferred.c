@@ -257,7 +257,10 @@ static void unwind_deferred_free_rules(struct unwind_task_info *info)
 #else /* !CONFIG_UNWIND_USER_SFRAME */
 
 static void unwind_deferred_keep_gprs(struct unwind_task_info *info,
-				      const struct pt_regs *regs) { }
+				      const struct pt_regs *regs)
+{
+}
+
 static void unwind_deferred_forget_rules(struct unwind_task_info *info) { }
 static void unwind_deferred_free_rules(struct unwind_task_info *info) { }
 

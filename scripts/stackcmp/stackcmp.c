@@ -540,6 +540,12 @@ static unsigned int cut_at_start(const struct proc *p, const uint64_t *ips,
 	return nr;
 }
 
+static bool ends_at_start(const struct proc *p, const uint64_t *ips,
+			  unsigned int nr)
+{
+	return is_start(place_of(p, ips[nr - 1], nr == 1).func);
+}
+
 /* ---- comparison ------------------------------------------------------------------- */
 
 struct class {
@@ -640,11 +646,8 @@ static void compare(struct proc *p, struct sample *s)
 		count.covered_equal += pl.covered;
 	}
 	same = i == s->nr && i == dw.nr;
-	whole_libdw = dw.nr &&
-		      (!dw.error ||
-		       is_start(place_of(p, dw.ips[dw.nr - 1], false).func));
-	whole_kernel = (same && whole_libdw) ||
-		       is_start(place_of(p, s->ips[s->nr - 1], false).func);
+	whole_libdw = !dw.error || ends_at_start(p, dw.ips, dw.nr);
+	whole_kernel = (same && whole_libdw) || ends_at_start(p, s->ips, s->nr);
 	count.whole_libdw += whole_libdw;
 	count.whole_kernel += whole_kernel;
 	count.whole_both += whole_libdw && whole_kernel;
@@ -675,7 +678,16 @@ static void compare(struct proc *p, struct sample *s)
 		} else {
 			count.steps++;
 			count.covered += pl.covered;
-			if (i == s->nr)
+			/* Where both have left what is code. */
+			if (i > 1 && !strcmp(pl.func, "[unknown]") &&
+			    !strcmp(pl.dso, "[unknown]")) {
+				struct place in = place_of(p, dw.ips[i - 2],
+							   dw.exact[i - 2]);
+
+				seen = classify("both went astray from %s (%s, %s)",
+						in.func, in.dso, in.covered ?
+						"with table" : "no table");
+			} else if (i == s->nr)
 				seen = classify("kernel ends in %s (%s, %s, %s)",
 						pl.func, pl.dso, table, where);
 			else if (i + 1 < dw.nr && s->ips[i] == dw.ips[i + 1])

@@ -44,6 +44,8 @@
 #define DEFER_ATTR_CALLCHAIN		_BITULL(38)
 #define DEFER_ATTR_OUTPUT		_BITULL(39)
 #define DEFER_FIRST_RESERVED_BIT	40
+/* Bit 63 is attr.overwrite. */
+#define DEFER_LAST_RESERVED_BIT		62
 #define DEFER_RECORD			22
 #define DEFER_CONTEXT			((__u64)-640)
 #define DEFER_CONTEXT_MAX		((__u64)-4095)

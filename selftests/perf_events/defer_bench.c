@@ -138,14 +138,21 @@ static uint64_t measure_faults(void)
 static uint64_t measure_entry(void)
 {
 	uint64_t start = __rdtsc();
+	long ret = SYS_getppid;
 
-	syscall(SYS_getppid);
+	/* The C library's function would be a frame that has no table. */
+	asm volatile("syscall" : "+a" (ret) : : "rcx", "r11", "memory");
 	return __rdtsc() - start;
 }
 
-/* One frame per level: the compiler must neither inline this nor make a loop of it. */
+/*
+ * One frame per level: the compiler must neither inline this nor make a loop of it.
+ * WITHOUT_FRAME_POINTERS is for programs that are built with an SFrame section.
+ */
 #pragma GCC push_options
+#ifndef WITHOUT_FRAME_POINTERS
 #pragma GCC optimize("no-omit-frame-pointer")
+#endif
 static uint64_t at_depth(int depth, uint64_t (*measure)(void))
 {
 	uint64_t (*next)(int, uint64_t (*)(void)) = at_depth;

@@ -89,7 +89,8 @@ TEST_F(attr, reserved_bits_are_refused)
 {
 	unsigned int bit;
 
-	for (bit = DEFER_FIRST_RESERVED_BIT; bit < 64; bit++) {
+	for (bit = DEFER_FIRST_RESERVED_BIT; bit <= DEFER_LAST_RESERVED_BIT;
+	     bit++) {
 		EXPECT_EQ(-EINVAL, try_attr(sizeof(struct perf_event_attr),
 					    1ULL << bit)) {
 			TH_LOG("bit %u", bit);

@@ -315,8 +315,14 @@ TEST_F(entry, sleep_inside_system_call)
 		if (defer_user_chain(&self->s.log, SAMPLE(i), &ips) < 1 ||
 		    ips[0] != (__u64)walk_syscall_ip)
 			continue;
-		/* The task may be preempted once more when all is answered. */
-		EXPECT_NE(0, SAMPLE(i)->cookie);
+		/*
+		 * The task may be preempted once more when all is answered, or
+		 * by then in the deferred work, which cannot ask.
+		 */
+		if (!SAMPLE(i)->cookie) {
+			EXPECT_LE(3, same);
+			continue;
+		}
 		if (!cookie)
 			cookie = SAMPLE(i)->cookie;
 		same += SAMPLE(i)->cookie == cookie;

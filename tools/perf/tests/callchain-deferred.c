@@ -300,7 +300,12 @@ static u64 deliver_sample(struct callchain_deferred *cd, u64 cookie, u32 tid,
 static int deliver_event(struct callchain_deferred *cd, u32 type, u64 cpumode,
 			 u32 tid, u64 time)
 {
-	union perf_event event = { .fork = { .header = { .type = type, }, .tid = tid, }, };
+	union perf_event event = {
+		.fork = {
+			.header = { .type = type, .size = sizeof(event.fork), },
+			.tid = tid,
+		},
+	};
 	struct perf_sample sample = {
 		.pid = tid,
 		.tid = tid,
@@ -695,17 +700,302 @@ static int test__deferred_stats(struct test_suite *test __maybe_unused,
 	/* Nothing is known of a task without a name. */
 	SAMPLE_GETS("no tid", COOKIE(15), 0, 800, NO_RECORD);
 	CHECK("no tid", !check_stats(cd, 1, 0, 9, 0));
-	callchain_deferred__delete(cd);
-
-	/* Without an index there is nothing to expect. */
-	cd = callchain_deferred__new(file.evlist, false);
-	CHECK("new", cd);
-	SAMPLE_GETS("no index", COOKIE(1), 101, 90, NO_RECORD);
-	CHECK("no index", !check_stats(cd, 0, 0, 0, 1));
 	ret = TEST_OK;
 out:
 	callchain_deferred__delete(cd);
 	fake_file__exit(&file);
+	return ret;
+}
+
+/* Events as a pipe would bring them, and what was delivered of them */
+struct fake_pipe {
+	struct fake_file		file;
+	struct callchain_deferred	*cd;
+	/* What deliver_sample() returns for samples, RECORD and OTHER */
+	u64				log[64];
+	u64				times[64];
+	int				nr;
+};
+
+#define RECORD		1
+#define OTHER		2
+
+static int fake_pipe__log(void *arg, union perf_event *event, struct perf_sample *sample,
+			  u64 file_offset, const char *file_path __maybe_unused)
+{
+	struct fake_pipe *fake = arg;
+	u64 what = UINT64_MAX;
+
+	if (fake->nr == ARRAY_SIZE(fake->log))
+		return -1;
+
+	/* What was held back must not have changed. */
+	if (file_offset != sample->time * 10)
+		return -1;
+
+	if (event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
+		what = RECORD;
+	} else if (event->header.type != PERF_RECORD_SAMPLE) {
+		what = OTHER;
+	} else {
+		u64 nr = sample->callchain->nr, *ips = sample->callchain->ips;
+
+		if (nr == 3 && ips[1] == 42 && ips[2] == PERF_CONTEXT_USER_DEFERRED)
+			what = NO_RECORD;
+		else if (nr == 2 && ips[1] == 42)
+			what = 42;
+		else if (nr == 5 && ips[1] == 42 && ips[2] == PERF_CONTEXT_USER &&
+			 ips[4] == ips[3] + 1)
+			what = ips[3];
+	}
+	fake->times[fake->nr] = sample->time;
+	fake->log[fake->nr++] = what;
+
+	return 0;
+}
+
+/* Returns what callchain_deferred__deliver() does. */
+static int fake_pipe__put(struct fake_pipe *fake, u32 type, u32 tid, u64 time,
+			  const u64 *body, int nr_body)
+{
+	union {
+		union perf_event event;
+		u64 data[32];
+	} buf = {};
+	struct perf_sample sample;
+	bool is_sample = type == PERF_RECORD_SAMPLE;
+	int ret, pos = 1;
+
+	if (is_sample) {
+		buf.data[pos++] = (u64)tid << 32 | tid;
+		buf.data[pos++] = time;
+	}
+	for (int i = 0; i < nr_body; i++)
+		buf.data[pos++] = body[i];
+	if (!is_sample) {
+		buf.data[pos++] = (u64)tid << 32 | tid;
+		buf.data[pos++] = time;
+	}
+	buf.event.header.type = type;
+	buf.event.header.misc = is_sample ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
+	buf.event.header.size = pos * sizeof(u64);
+	if (evlist__parse_sample(fake->file.evlist, &buf.event, &sample))
+		return -1;
+
+	ret = callchain_deferred__deliver(fake->cd, &buf.event, &sample, time * 10, "pipe");
+	/* The caller reads the next event into the same place. */
+	memset(&buf, 0xff, sizeof(buf));
+
+	return ret;
+}
+
+static int put_deferred_sample(struct fake_pipe *fake, u64 cookie, u32 tid, u64 time)
+{
+	u64 body[] = { 4, PERF_CONTEXT_KERNEL, 42, PERF_CONTEXT_USER_DEFERRED, cookie, };
+
+	return fake_pipe__put(fake, PERF_RECORD_SAMPLE, tid, time, body, ARRAY_SIZE(body));
+}
+
+static int put_plain_sample(struct fake_pipe *fake, u32 tid, u64 time)
+{
+	u64 body[] = { 2, PERF_CONTEXT_KERNEL, 42, };
+
+	return fake_pipe__put(fake, PERF_RECORD_SAMPLE, tid, time, body, ARRAY_SIZE(body));
+}
+
+static int put_deferred_record(struct fake_pipe *fake, u64 cookie, u32 tid, u64 time, u64 first)
+{
+	u64 body[] = { cookie, 2, first, first + 1, };
+
+	return fake_pipe__put(fake, PERF_RECORD_CALLCHAIN_DEFERRED, tid, time, body,
+			      ARRAY_SIZE(body));
+}
+
+static int put_mmap(struct fake_pipe *fake, u32 tid, u64 time)
+{
+	u64 body[] = { (u64)tid << 32 | tid, 0x1000, 0x1000, 0, 0, };
+
+	return fake_pipe__put(fake, PERF_RECORD_MMAP, tid, time, body, ARRAY_SIZE(body));
+}
+
+/* Everything so far, in this order; what is held back is not there. */
+static bool fake_pipe__delivered(struct fake_pipe *fake, int nr, const u64 *expected)
+{
+	bool ok = fake->nr == nr;
+
+	for (int i = 0; i < fake->nr; i++) {
+		ok = ok && i < nr && fake->log[i] == expected[i] &&
+		     (!i || fake->times[i] >= fake->times[i - 1]);
+		pr_debug(" %#" PRIx64 "@%" PRIu64, fake->log[i], fake->times[i]);
+	}
+	pr_debug("\n");
+	fake->nr = 0;
+
+	return ok;
+}
+
+#define DELIVERED(what, ...)							\
+do {										\
+	const u64 __expected[] = { __VA_ARGS__ };				\
+										\
+	CHECK(what, fake_pipe__delivered(&fake, ARRAY_SIZE(__expected), __expected)); \
+} while (0)
+
+static int fake_pipe__init(struct fake_pipe *fake,
+			   const struct callchain_deferred_bounds *bounds)
+{
+	memset(fake, 0, sizeof(*fake));
+	if (fake_file__init(&fake->file, SAMPLE_TYPE_TIME, false))
+		return -1;
+
+	fake->cd = callchain_deferred__new(fake->file.evlist, false);
+	if (!fake->cd)
+		return -1;
+
+	callchain_deferred__hold_back(fake->cd, bounds, fake_pipe__log, fake);
+
+	return 0;
+}
+
+static void fake_pipe__exit(struct fake_pipe *fake)
+{
+	callchain_deferred__delete(fake->cd);
+	fake_file__exit(&fake->file);
+}
+
+static int test__deferred_hold_back(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	static const struct callchain_deferred_bounds bounds = {
+		.age = 1000, .bytes = 1 << 20,
+	};
+	struct fake_pipe fake;
+	int ret = TEST_FAIL;
+
+	if (fake_pipe__init(&fake, &bounds))
+		goto out;
+
+	/* Nothing to wait for */
+	CHECK("put", !put_mmap(&fake, 1, 10) && !put_plain_sample(&fake, 1, 11));
+	DELIVERED("at once", OTHER, 42);
+
+	/* Two samples share a record, the maps do not overtake them. */
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(1), 1, 20) &&
+		     !put_mmap(&fake, 1, 21) &&
+		     !put_deferred_sample(&fake, COOKIE(1), 1, 22) &&
+		     !put_plain_sample(&fake, 2, 23));
+	DELIVERED("held");
+	CHECK("put", !put_deferred_record(&fake, COOKIE(1), 1, 24, 0x1000));
+	DELIVERED("released", 0x1000, OTHER, 0x1000, 42, RECORD);
+	CHECK("put", !put_plain_sample(&fake, 2, 25));
+	DELIVERED("nothing held", 42);
+
+	/* The first one comes last. */
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(2), 1, 30) &&
+		     !put_deferred_sample(&fake, COOKIE(3), 2, 31) &&
+		     !put_deferred_record(&fake, COOKIE(3), 2, 32, 0x3000) &&
+		     !put_deferred_sample(&fake, COOKIE(4), 2, 33));
+	DELIVERED("held");
+	CHECK("put", !put_deferred_record(&fake, COOKIE(2), 1, 34, 0x2000));
+	DELIVERED("up to the next that waits", 0x2000, 0x3000, RECORD);
+	CHECK("put", !put_deferred_record(&fake, COOKIE(4), 2, 35, 0x4000));
+	DELIVERED("the rest", 0x4000, RECORD, RECORD);
+
+	/* A record that was there before the sample, and a duplicate of it */
+	CHECK("put", !put_deferred_record(&fake, COOKIE(5), 1, 40, 0x5000) &&
+		     !put_deferred_record(&fake, COOKIE(5), 1, 41, 0x5100) &&
+		     !put_deferred_sample(&fake, COOKIE(5), 1, 42));
+	DELIVERED("recent", RECORD, RECORD, 0x5000);
+	CHECK("stats", !check_stats(fake.cd, 6, 0, 0, 0));
+
+	/* More records than are kept */
+	for (int i = 0; i < 200; i++) {
+		CHECK("put", !put_deferred_record(&fake, COOKIE(100 + i), 1, 50, 0x6000 + 2 * i));
+		fake.nr = 0;
+	}
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(299), 1, 51) &&
+		     !put_deferred_sample(&fake, COOKIE(100), 1, 52));
+	DELIVERED("newest", 0x6000 + 2 * 199);
+	CHECK("flush", !callchain_deferred__flush(fake.cd));
+	DELIVERED("oldest", NO_RECORD);
+	/* Tid 1 has not been seen since. */
+	CHECK("stats", !check_stats(fake.cd, 7, 1, 0, 0));
+	ret = TEST_OK;
+out:
+	fake_pipe__exit(&fake);
+	return ret;
+}
+
+/* Whatever never comes, or too late: all is delivered, in order, and counted. */
+static int test__deferred_bounds(struct test_suite *test __maybe_unused,
+				 int subtest __maybe_unused)
+{
+	static const struct callchain_deferred_bounds age = {
+		.age = 100, .bytes = 1 << 20,
+	}, bytes = {
+		.age = 1000000, .bytes = 2000,
+	}, live = {
+		.age = 1000000, .bytes = 1 << 20, .live = true,
+	};
+	struct fake_pipe fake;
+	int ret = TEST_FAIL;
+
+	if (fake_pipe__init(&fake, &age))
+		goto out;
+
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(1), 1, 1000) &&
+		     !put_plain_sample(&fake, 2, 1050) &&
+		     !put_deferred_sample(&fake, COOKIE(2), 2, 1060) &&
+		     !put_plain_sample(&fake, 3, 1100));
+	DELIVERED("young");
+	CHECK("put", !put_plain_sample(&fake, 3, 1101));
+	DELIVERED("old", NO_RECORD, 42);
+	CHECK("pending", !check_stats(fake.cd, 0, 1, 0, 0));
+
+	/* One that is late, one that is not */
+	CHECK("put", !put_deferred_record(&fake, COOKIE(1), 1, 1102, 0x1000) &&
+		     !put_deferred_record(&fake, COOKIE(2), 2, 1103, 0x2000));
+	DELIVERED("rest", 0x2000, 42, 42, RECORD, RECORD);
+	CHECK("late", !check_stats(fake.cd, 1, 0, 0, 1));
+
+	/* One that was lost */
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(3), 1, 1200) &&
+		     !put_deferred_sample(&fake, COOKIE(4), 1, 1201) &&
+		     !put_deferred_record(&fake, COOKIE(4), 1, 1202, 0x4000));
+	DELIVERED("lost, held");
+	CHECK("flush", !callchain_deferred__flush(fake.cd));
+	DELIVERED("lost", NO_RECORD, 0x4000, RECORD);
+	CHECK("lost", !check_stats(fake.cd, 2, 0, 1, 1));
+	fake_pipe__exit(&fake);
+
+	/* Never more than a few events, never one left out */
+	if (fake_pipe__init(&fake, &bytes))
+		goto out;
+	for (int i = 0; i < 1000; i++) {
+		CHECK("put", !put_deferred_sample(&fake, COOKIE(i), 1000 + i, 1000 + i));
+		if (i > 50) {
+			CHECK("one in, one out", fake.nr == 1 && fake.log[0] == NO_RECORD);
+			fake.nr = 0;
+		} else if (fake.nr) {
+			fake.nr = 0;
+		}
+	}
+	CHECK("put", !put_deferred_record(&fake, COOKIE(999), 1999, 2000, 0x1000));
+	CHECK("flush", !callchain_deferred__flush(fake.cd));
+	CHECK("newest", fake.nr > 2 && fake.log[fake.nr - 2] == 0x1000);
+	CHECK("all", !check_stats(fake.cd, 1, 999, 0, 0));
+	fake_pipe__exit(&fake);
+
+	/* Time goes on without events. */
+	if (fake_pipe__init(&fake, &live))
+		goto out;
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(1), 1, 1000));
+	while (!fake.nr)
+		CHECK("expire", !callchain_deferred__expire(fake.cd));
+	DELIVERED("expired", NO_RECORD);
+	ret = TEST_OK;
+out:
+	fake_pipe__exit(&fake);
 	return ret;
 }
 
@@ -858,6 +1148,8 @@ static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Merging, compressed", deferred_compressed),
 	TEST_CASE("Truncated and crafted files", deferred_bad_file),
 	TEST_CASE("Statistics", deferred_stats),
+	TEST_CASE("Holding back", deferred_hold_back),
+	TEST_CASE("Bounds of holding back", deferred_bounds),
 	{	.name = NULL, }
 };
 

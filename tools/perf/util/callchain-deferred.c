@@ -10,8 +10,11 @@
  * delivers the events, a sample gets its user part at once: it stays in its
  * place, is resolved against the maps of its time, and nothing has to wait.
  *
- * What can be read only once has no index. Its samples are delivered without
- * their user part and counted as unmerged.
+ * What can be read only once has no index: pipes, files that were written to one,
+ * and what tools look at while it happens. There a sample is held back, and all
+ * that comes after it, until its record is there. Order and maps stay right that
+ * way. The wait is bounded in time and memory. Samples that reach the bound are
+ * delivered without their user part, and counted.
  */
 #include <byteswap.h>
 #include <errno.h>
@@ -19,9 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <time.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
+#include <linux/list.h>
 #include <linux/perf_event.h>
+#include <linux/rbtree.h>
+#include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <perf/event.h>
 
@@ -58,6 +65,13 @@
 #define MAX_TIES	32
 
 /*
+ * Records that are kept although nobody waits for them. Live tools read buffers
+ * one after the other, and so may see the record before the sample if the task
+ * has changed the CPU in between.
+ */
+#define MAX_RECENT	64
+
+/*
  * 24 bytes for a record that can be 64 KiB. The tid is not here; it is read from
  * the record itself in the rare case that it matters.
  */
@@ -92,11 +106,43 @@ struct waiting {
 	u64	left;
 };
 
+/* An event that waits for its record, or behind one that does */
+struct held_event {
+	struct list_head	list;
+	/* In the tree of records, if it is one and the first of its cookie */
+	struct rb_node		node;
+	/* Time of the event, or of its arrival with bounds->live */
+	u64			stamp;
+	u64			file_offset;
+	const char		*file_path;
+	/* What it waits for, 0 if it does not */
+	u64			cookie;
+	/* As large as header.size says */
+	union perf_event	event;
+};
+
+struct held_events {
+	const struct callchain_deferred_bounds	*bounds;
+	callchain_deferred__deliver_t		deliver;
+	void					*arg;
+	/* Oldest first */
+	struct list_head			events;
+	u64					bytes;
+	/* The largest stamp that was seen */
+	u64					newest;
+	/* Of held and of recent records, by cookie */
+	struct rb_root				records;
+	/* Records that were delivered, oldest first */
+	struct list_head			recent;
+	u32					nr_recent;
+};
+
 struct callchain_deferred {
 	struct evlist			*evlist;
 	bool				needs_swap;
-	/* There is an index, so a sample that is not in it has no record. */
+	/* There is an index, so nothing needs to be held back. */
 	bool				indexed;
+	struct held_events		held;
 
 	struct source			*sources;
 	u32				nr_sources;
@@ -183,6 +229,9 @@ struct callchain_deferred *callchain_deferred__new(struct evlist *evlist,
 	cd->evlist = evlist;
 	cd->needs_swap = needs_swap;
 	cd->record_pos = POS_NONE;
+	cd->held.records = RB_ROOT;
+	INIT_LIST_HEAD(&cd->held.events);
+	INIT_LIST_HEAD(&cd->held.recent);
 	cd->chain = malloc(chain_size);
 	cd->waiting = hashmap__new(waiting__hash, waiting__equal, NULL);
 	if (!cd->chain || IS_ERR(cd->waiting)) {
@@ -200,9 +249,14 @@ void callchain_deferred__delete(struct callchain_deferred *cd)
 	struct hashmap_entry *cur;
 	size_t bkt;
 
+	struct held_event *held, *tmp;
+
 	if (!cd)
 		return;
 
+	list_splice(&cd->held.recent, &cd->held.events);
+	list_for_each_entry_safe(held, tmp, &cd->held.events, list)
+		free(held);
 	if (cd->waiting) {
 		hashmap__for_each_entry(cd->waiting, cur, bkt)
 			zfree(&cur->pvalue);
@@ -766,22 +820,65 @@ static int add_waiting(struct callchain_deferred *cd, struct perf_sample *sample
 	return 0;
 }
 
-static int note_left_kernel(struct callchain_deferred *cd, u32 tid, u64 order)
+/* Most tasks have nothing that waits, and no entry. */
+static void note_left_kernel(struct callchain_deferred *cd, u32 tid, u64 order)
 {
 	struct waiting *waiting;
 
-	if (!tid_is_usable(tid))
-		return 0;
-
-	waiting = waiting__findnew(cd, tid);
-	if (!waiting)
-		return -ENOMEM;
-
 	/* Tools may ask for events in file order, so older ones can follow. */
-	if (order > waiting->left)
+	if (hashmap__find(cd->waiting, tid, &waiting) && order > waiting->left)
 		waiting->left = order;
+}
 
-	return 0;
+static struct rb_node *held__find_node(struct held_events *held, u64 cookie)
+{
+	struct rb_node *node = held->records.rb_node;
+
+	while (node) {
+		struct held_event *record = rb_entry(node, struct held_event, node);
+		u64 other = record->event.callchain_deferred.cookie;
+
+		if (cookie == other)
+			break;
+		node = cookie < other ? node->rb_left : node->rb_right;
+	}
+
+	return node;
+}
+
+static union perf_event *held__find_record(struct held_events *held, u64 cookie)
+{
+	struct rb_node *node = held__find_node(held, cookie);
+
+	return node ? &rb_entry(node, struct held_event, node)->event : NULL;
+}
+
+/* Of several records with one cookie the first one counts. */
+static void held__add_record(struct held_events *held, struct held_event *record)
+{
+	struct rb_node **p = &held->records.rb_node, *parent = NULL;
+	u64 cookie = record->event.callchain_deferred.cookie;
+
+	while (*p) {
+		struct held_event *other = rb_entry(*p, struct held_event, node);
+
+		parent = *p;
+		if (cookie == other->event.callchain_deferred.cookie)
+			return;
+		if (cookie < other->event.callchain_deferred.cookie)
+			p = &(*p)->rb_left;
+		else
+			p = &(*p)->rb_right;
+	}
+	rb_link_node(&record->node, parent, p);
+	rb_insert_color(&record->node, &held->records);
+}
+
+static void held_event__delete(struct held_events *held, struct held_event *event)
+{
+	if (!RB_EMPTY_NODE(&event->node))
+		rb_erase(&event->node, &held->records);
+	free(event);
 }
 
 /* Complete the chain, or put the marker alone where the user part should be. */
@@ -789,32 +886,28 @@ static int join(struct callchain_deferred *cd, struct perf_sample *sample, u64 o
 {
 	u64 nr = ip_callchain__nr_present(sample->callchain);
 	struct ip_callchain *chain = cd->chain;
-	union perf_event *record = NULL;
-	int err;
+	union perf_event *record;
+	int err = 0;
 
 	cd->stats.requested++;
 	memcpy(chain->ips, sample->callchain->ips, nr * sizeof(u64));
 	if (cd->indexed)
 		record = find_record(cd, sample, order);
+	else
+		record = held__find_record(&cd->held, sample->deferred_cookie);
 
 	if (record) {
 		struct perf_record_callchain_deferred *user = &record->callchain_deferred;
 
 		cd->stats.merged++;
-		err = note_left_kernel(cd, sample->tid, order);
+		note_left_kernel(cd, sample->tid, order);
 
 		chain->ips[nr++] = PERF_CONTEXT_USER;
 		/* Whatever comes after another context is not a user address. */
 		for (u64 i = 0; i < user->nr && user->ips[i] < PERF_CONTEXT_MAX; i++)
 			chain->ips[nr++] = user->ips[i];
 	} else {
-		if (cd->indexed) {
-			err = add_waiting(cd, sample, order);
-		} else {
-			cd->stats.unmerged++;
-			err = 0;
-		}
-
+		err = add_waiting(cd, sample, order);
 		chain->ips[nr++] = PERF_CONTEXT_USER_DEFERRED;
 	}
 
@@ -824,9 +917,24 @@ static int join(struct callchain_deferred *cd, struct perf_sample *sample, u64 o
 	return err;
 }
 
+/* The record of samples that were delivered before it may have come. */
+static void note_record(struct callchain_deferred *cd, struct perf_sample *sample,
+			u64 order)
+{
+	struct waiting *waiting;
+
+	if (!cd->indexed && hashmap__find(cd->waiting, sample->tid, &waiting) &&
+	    waiting->cookie == sample->deferred_cookie) {
+		cd->stats.unmerged += waiting->nr;
+		waiting->nr = 0;
+	}
+
+	note_left_kernel(cd, sample->tid, order);
+}
+
 /**
  * callchain_deferred__process - complete a sample
- * @cd: with an index of the session, or without one
+ * @cd: with an index of the session, or with records that were held back
  * @event: every event of the session that is delivered, in any order
  * @sample: parsed from @event. Its callchain is replaced if the user part was
  *	deferred, and is then valid until the next call.
@@ -840,23 +948,282 @@ int callchain_deferred__process(struct callchain_deferred *cd,
 {
 	u64 order = event__order(sample->time, file_offset);
 
-	if (event->header.type == PERF_RECORD_SAMPLE) {
+	switch (event->header.type) {
+	case PERF_RECORD_SAMPLE:
 		if (sample->callchain && sample->deferred_cookie)
 			return join(cd, sample, order);
-		if (cd->indexed && sample->cpumode == PERF_RECORD_MISC_USER)
-			return note_left_kernel(cd, sample->tid, order);
-	} else if (cd->indexed && event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
-		return note_left_kernel(cd, sample->tid, order);
-	} else if (cd->indexed && event->header.type == PERF_RECORD_EXIT) {
-		return note_left_kernel(cd, event->fork.tid, order);
-	} else if (event->header.type == PERF_RECORD_LOST) {
-		cd->lost += event->lost.lost;
-	} else if (event->header.type == PERF_RECORD_LOST_SAMPLES &&
-		   !(event->header.misc & PERF_RECORD_MISC_LOST_SAMPLES_BPF)) {
-		cd->lost_samples += event->lost_samples.lost;
+		if (sample->cpumode == PERF_RECORD_MISC_USER)
+			note_left_kernel(cd, sample->tid, order);
+		break;
+	case PERF_RECORD_CALLCHAIN_DEFERRED:
+		note_record(cd, sample, order);
+		break;
+	case PERF_RECORD_EXIT:
+		if (event->header.size >= sizeof(event->fork))
+			note_left_kernel(cd, event->fork.tid, order);
+		break;
+	case PERF_RECORD_LOST:
+		if (event->header.size >= sizeof(event->lost))
+			cd->lost += event->lost.lost;
+		break;
+	case PERF_RECORD_LOST_SAMPLES:
+		if (event->header.size >= sizeof(event->lost_samples) &&
+		    !(event->header.misc & PERF_RECORD_MISC_LOST_SAMPLES_BPF))
+			cd->lost_samples += event->lost_samples.lost;
+		break;
+	default:
+		break;
 	}
 
 	return 0;
+}
+
+/**
+ * callchain_deferred__hold_back - set how events are delivered
+ * @cd: before its first event
+ * @bounds: of the wait if there is no index, must stay as long as @cd is in use
+ * @deliver: called for each event that callchain_deferred__deliver() gets, in
+ *	the order that it gets them
+ * @arg: for @deliver
+ */
+void callchain_deferred__hold_back(struct callchain_deferred *cd,
+				   const struct callchain_deferred_bounds *bounds,
+				   callchain_deferred__deliver_t deliver, void *arg)
+{
+	cd->held.bounds = bounds;
+	cd->held.deliver = deliver;
+	cd->held.arg = arg;
+}
+
+static u64 monotonic_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* An event without time is as old as the newest one before it. */
+static u64 held__stamp(struct held_events *held, struct perf_sample *sample)
+{
+	u64 stamp = held->newest;
+
+	if (held->bounds->live)
+		stamp = monotonic_ns();
+	else if (sample->time != (u64)-1)
+		stamp = sample->time;
+	if (stamp > held->newest)
+		held->newest = stamp;
+
+	return stamp;
+}
+
+static struct held_event *held_event__new(union perf_event *event,
+					  struct perf_sample *sample, u64 stamp,
+					  u64 file_offset, const char *file_path)
+{
+	struct held_event *held = malloc(offsetof(struct held_event, event) +
+					 event->header.size);
+
+	if (!held)
+		return NULL;
+
+	RB_CLEAR_NODE(&held->node);
+	held->stamp = stamp;
+	held->file_offset = file_offset;
+	held->file_path = file_path;
+	held->cookie = 0;
+	if (event->header.type == PERF_RECORD_SAMPLE && sample->callchain)
+		held->cookie = sample->deferred_cookie;
+	memcpy(&held->event, event, event->header.size);
+
+	return held;
+}
+
+static size_t held_event__bytes(const struct held_event *held)
+{
+	return offsetof(struct held_event, event) + held->event.header.size;
+}
+
+static bool event__is_record(const union perf_event *event)
+{
+	return event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED;
+}
+
+static void held__add_recent(struct held_events *held, struct held_event *record)
+{
+	struct held_event *oldest;
+
+	list_add_tail(&record->list, &held->recent);
+	if (held->nr_recent++ < MAX_RECENT)
+		return;
+
+	held->nr_recent--;
+	oldest = list_first_entry(&held->recent, struct held_event, list);
+	list_del(&oldest->list);
+	held_event__delete(held, oldest);
+}
+
+/* Deliver the oldest of what is held back, completed if that is possible. */
+static int held__release(struct callchain_deferred *cd)
+{
+	struct held_events *held = &cd->held;
+	struct held_event *oldest = list_first_entry(&held->events, struct held_event, list);
+	union perf_event *event = &oldest->event;
+	struct perf_sample sample;
+	int err;
+
+	list_del(&oldest->list);
+	held->bytes -= held_event__bytes(oldest);
+
+	err = evlist__parse_sample(cd->evlist, event, &sample);
+	if (!err)
+		err = callchain_deferred__process(cd, event, &sample, oldest->file_offset);
+	if (!err) {
+		err = held->deliver(held->arg, event, &sample, oldest->file_offset,
+				    oldest->file_path);
+	}
+
+	if (event__is_record(event))
+		held__add_recent(held, oldest);
+	else
+		held_event__delete(held, oldest);
+
+	return err;
+}
+
+static bool held__must_wait(struct held_events *held)
+{
+	struct held_event *oldest = list_first_entry(&held->events, struct held_event, list);
+
+	return oldest->cookie &&
+	       held->bytes <= held->bounds->bytes &&
+	       held->newest - oldest->stamp <= held->bounds->age &&
+	       !held__find_node(held, oldest->cookie);
+}
+
+static int held__release_ready(struct callchain_deferred *cd)
+{
+	struct held_events *held = &cd->held;
+
+	while (!list_empty(&held->events) && !held__must_wait(held)) {
+		int err = held__release(cd);
+
+		if (err)
+			return err;
+	}
+
+	return 0;
+}
+
+static int held__queue(struct callchain_deferred *cd, union perf_event *event,
+		       struct perf_sample *sample, u64 file_offset,
+		       const char *file_path)
+{
+	struct held_events *held = &cd->held;
+	bool is_record = event__is_record(event);
+	struct held_event *new, *oldest;
+	bool was_waiting = false;
+	u64 stamp;
+
+	stamp = held__stamp(held, sample);
+	new = held_event__new(event, sample, stamp, file_offset, file_path);
+	if (!new)
+		return -ENOMEM;
+
+	if (!list_empty(&held->events)) {
+		oldest = list_first_entry(&held->events, struct held_event, list);
+		was_waiting = !is_record || new->event.callchain_deferred.cookie != oldest->cookie;
+	}
+	list_add_tail(&new->list, &held->events);
+	held->bytes += held_event__bytes(new);
+	if (is_record)
+		held__add_record(held, new);
+
+	/* Searching again is of no use if nothing changed for the oldest one. */
+	if (was_waiting && held->bytes <= held->bounds->bytes &&
+	    held->newest - oldest->stamp <= held->bounds->age)
+		return 0;
+
+	return held__release_ready(cd);
+}
+
+/**
+ * callchain_deferred__deliver - deliver an event when its callchain is complete
+ * @cd: set up by callchain_deferred__index_file() or callchain_deferred__hold_back()
+ * @event: any event of the session, in time order as far as there is one
+ * @sample: parsed from @event
+ * @file_offset: of @event
+ * @file_path: of the file that @event is from, must stay as long as @cd is in use
+ *
+ * With an index this is at once. Without one it may be later, and other events may
+ * have waited for this one.
+ *
+ * Return: 0, a negative error code, or what the first callback that did not
+ * return 0 has returned.
+ */
+int callchain_deferred__deliver(struct callchain_deferred *cd,
+				union perf_event *event,
+				struct perf_sample *sample, u64 file_offset,
+				const char *file_path)
+{
+	bool waits = event->header.type == PERF_RECORD_SAMPLE && sample->callchain &&
+		     sample->deferred_cookie;
+	int err;
+
+	/* A recent record is kept, so it is queued even if it is the only event. */
+	if (!cd->indexed &&
+	    (!list_empty(&cd->held.events) || waits || event__is_record(event)))
+		return held__queue(cd, event, sample, file_offset, file_path);
+
+	err = callchain_deferred__process(cd, event, sample, file_offset);
+	if (err)
+		return err;
+
+	return cd->held.deliver(cd->held.arg, event, sample, file_offset, file_path);
+}
+
+/* Is there anything that callchain_deferred__expire() could deliver later? */
+bool callchain_deferred__holds_back(struct callchain_deferred *cd)
+{
+	return !list_empty(&cd->held.events);
+}
+
+/**
+ * callchain_deferred__expire - deliver what has waited for too long
+ * @cd: with bounds->live
+ *
+ * To be called from time to time where no more events may come.
+ *
+ * Return: as callchain_deferred__deliver()
+ */
+int callchain_deferred__expire(struct callchain_deferred *cd)
+{
+	struct held_events *held = &cd->held;
+
+	if (list_empty(&held->events))
+		return 0;
+
+	held->newest = max(held->newest, monotonic_ns());
+
+	return held__release_ready(cd);
+}
+
+/**
+ * callchain_deferred__flush - deliver all that is held back
+ * @cd: all events were given to callchain_deferred__deliver()
+ *
+ * Return: as callchain_deferred__deliver()
+ */
+int callchain_deferred__flush(struct callchain_deferred *cd)
+{
+	int err = 0;
+
+	while (!list_empty(&cd->held.events) && !err && !session_done())
+		err = held__release(cd);
+
+	return err;
 }
 
 /* Final once all events have been processed */
@@ -908,7 +1275,7 @@ void callchain_deferred__warn(struct callchain_deferred *cd)
 
 	if (stats.unmerged) {
 		ui__warning("%" PRIu64 " samples are shown without their user callchain.\n"
-			    "It was deferred, and input from a pipe cannot be searched for it.\n\n",
+			    "It was deferred, and recorded later than samples can wait for it.\n\n",
 			    stats.unmerged);
 	}
 

@@ -27,7 +27,7 @@ typedef struct decomp *(*callchain_deferred__inflate_t)(void *arg, union perf_ev
  * @merged: their record was found
  * @pending: no record, and no later sign of the task having left the kernel
  * @unmatched: no record although the task left the kernel
- * @unmerged: nobody looked for a record
+ * @unmerged: their record came when they had been delivered
  * @lost: events of any kind that did not fit the ring buffers, so an upper
  *	bound for the records among them
  */
@@ -39,6 +39,24 @@ struct callchain_deferred_stats {
 	u64 unmerged;
 	u64 lost;
 };
+
+/**
+ * struct callchain_deferred_bounds - for how long samples wait for their record
+ * @age: in ns. Of @live tools it is measured from the arrival of the sample, else
+ *	as the difference in time to the newest event.
+ * @bytes: of all events that are held back
+ * @live: events are looked at when they happen
+ */
+struct callchain_deferred_bounds {
+	u64	age;
+	u64	bytes;
+	bool	live;
+};
+
+/* As perf_session__deliver_event(), with what was parsed and completed */
+typedef int (*callchain_deferred__deliver_t)(void *arg, union perf_event *event,
+					     struct perf_sample *sample,
+					     u64 file_offset, const char *file_path);
 
 bool callchain_deferred__has_size(const union perf_event *event, u16 id_hdr_size);
 void callchain_deferred__swap(union perf_event *event, bool sample_id_all);
@@ -55,6 +73,17 @@ int callchain_deferred__index_done(struct callchain_deferred *cd);
 int callchain_deferred__process(struct callchain_deferred *cd,
 				union perf_event *event,
 				struct perf_sample *sample, u64 file_offset);
+
+void callchain_deferred__hold_back(struct callchain_deferred *cd,
+				   const struct callchain_deferred_bounds *bounds,
+				   callchain_deferred__deliver_t deliver, void *arg);
+int callchain_deferred__deliver(struct callchain_deferred *cd,
+				union perf_event *event,
+				struct perf_sample *sample, u64 file_offset,
+				const char *file_path);
+bool callchain_deferred__holds_back(struct callchain_deferred *cd);
+int callchain_deferred__expire(struct callchain_deferred *cd);
+int callchain_deferred__flush(struct callchain_deferred *cd);
 
 void callchain_deferred__stats(struct callchain_deferred *cd,
 			       struct callchain_deferred_stats *stats);

@@ -71,12 +71,10 @@ check_merged() {
   fi
 }
 
-# The same, and stacks with these functions in this order
-check_stacks() {
-  local what=$1 file=$2
+# Stacks with these functions in this order in the output of perf script
+check_script() {
+  local what=$1
 
-  check_merged "${what}" "${file}"
-  perf script -i "${file}" -F comm,ip,sym > "${dir}/script"
   if ! awk -v what="${what}" -v min="${min_whole}" '
     BEGIN { nr_expected = split("leaf parent leafloop main", expected) }
     # A sample: its line, one line for each entry, an empty one
@@ -103,6 +101,14 @@ check_stacks() {
     head -n 40 "${dir}/script"
     fail "${what}: not enough whole stacks"
   fi
+}
+
+check_stacks() {
+  local what=$1 file=$2
+
+  check_merged "${what}" "${file}"
+  perf script -i "${file}" -F comm,ip,sym > "${dir}/script"
+  check_script "${what}"
 }
 
 asks_for_deferral() {
@@ -242,6 +248,27 @@ test_config() {
   unset PERF_CONFIG
 }
 
+# What plain -g does, and what keeps it from deferring
+test_default() {
+  check_asks "-g" "${record[@]}" -g
+
+  "${record[@]}" --call-graph fp -o "${data}" -- true
+  if asks_for_deferral "${data}"
+  then
+    fail "--call-graph fp asks for deferral"
+  fi
+
+  for setting in "defer = no" "record-mode = fp"
+  do
+    printf '[call-graph]\n\t%s\n' "${setting}" > "${dir}/config"
+    PERF_CONFIG="${dir}/config" "${record[@]}" -g -o "${data}" -- true
+    if asks_for_deferral "${data}"
+    then
+      fail "-g asks for deferral in spite of ${setting}"
+    fi
+  done
+}
+
 test_system_wide() {
   if [ "$(id -u)" != 0 ] && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt -1 ]
   then
@@ -268,16 +295,20 @@ test_compressed() {
 }
 
 test_pipe() {
-  "${record[@]}" --call-graph fp,defer -o - -- "${workload[@]}" 2> /dev/null |
-    perf script -i - > "${dir}/script" 2> "${dir}/log"
-  if ! grep -q '\[deferred\]' "${dir}/script"
-  then
-    fail "no marker in a pipe"
-  fi
-  if ! grep -q 'samples are shown without their user callchain' "${dir}/log"
+  "${record[@]}" --call-graph fp,defer -o - -- "${workload[@]}" 2> "${dir}/log" |
+    perf script -i - -F comm,ip,sym > "${dir}/script"
+  check_script "pipe"
+
+  # What was written to a pipe, as a file
+  "${record[@]}" --call-graph fp,defer -o - -- "${workload[@]}" 2> "${dir}/log" > "${data}"
+  check_stacks "format of a pipe" "${data}"
+
+  # Events in time order, whatever was held back
+  perf script -i "${data}" -F time > "${dir}/times"
+  if ! sort -n -c "${dir}/times" 2> "${dir}/log"
   then
     cat "${dir}/log"
-    fail "a pipe loses user callchains without a word"
+    fail "not in time order"
   fi
 }
 
@@ -289,6 +320,7 @@ then
   test_inject
   test_options
   test_config
+  test_default
   test_system_wide
   test_compressed
   test_pipe

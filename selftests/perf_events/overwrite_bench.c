@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a record costs in an overwrite buffer whose tail the kernel moves, beside
+ * write_backward and beside a forward buffer whose reader keeps up; and how many
+ * records are missed around a snapshot.
+ *
+ *	overwrite_bench [ROUNDS]
+ *
+ * Each round takes all kinds of buffers in turn, the minimum of the rounds
+ * counts, so that ratios of one run can be compared.  Fails if a record costs
+ * more than 1.1 times what it costs in the other two.
+ */
+#define _GNU_SOURCE
+#include "defer.h"
+#include "overwrite.h"
+
+#define PAGES		64
+#define ROUNDS		40
+#define MAX_BATCH	1000
+#define MAX_RATIO	1.1
+#define SNAPSHOTS	200
+#define TP		"syscalls/sys_enter_getpgid"
+/* sizeof(header), IDENTIFIER, size and dyn_size of the user stack. */
+#define FIXED_SIZE	32
+
+enum kind { FORWARD, BACKWARD, OVERWRITE, NR_KINDS };
+
+static const char * const kind_names[] = {
+	"forward", "backward", "overwrite",
+};
+
+static const __u64 kind_flags[] = {
+	0, OW_ATTR_BACKWARD, OW_ATTR_OVERWRITE,
+};
+
+static long tp;
+
+static void die(const char *what)
+{
+	ksft_exit_fail_msg("%s: %s\n", what, strerror(errno));
+}
+
+struct buffer {
+	int				fd;
+	struct perf_event_mmap_page	*page;
+};
+
+static struct buffer
+buffer_open(enum kind kind, unsigned int size, pid_t pid, int cpu)
+{
+	struct perf_event_attr attr = {
+		.size		= sizeof(attr),
+		.type		= PERF_TYPE_TRACEPOINT,
+		.config		= tp,
+		.sample_period	= 1,
+		.sample_type	= PERF_SAMPLE_IDENTIFIER,
+		.read_format	= OW_FORMAT_LOST,
+		.disabled	= 1,
+		/* Wakeups are not what is measured. */
+		.watermark	= 1,
+		.wakeup_watermark = 1 << 30,
+	};
+	struct buffer b;
+
+	if (size > FIXED_SIZE) {
+		attr.sample_type |= PERF_SAMPLE_STACK_USER;
+		attr.sample_stack_user = size - FIXED_SIZE;
+	} else if (size == FIXED_SIZE) {
+		attr.sample_type |= PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+	}
+	*ow_attr_flags(&attr) |= kind_flags[kind];
+	b.fd = ow_open(&attr, pid, cpu);
+	if (b.fd < 0)
+		die("perf_event_open");
+	b.page = ow_map(b.fd, PAGES, kind == FORWARD ? PROT_READ | PROT_WRITE :
+			PROT_READ);
+	if (b.page == MAP_FAILED)
+		die("mmap");
+	return b;
+}
+
+static void buffer_close(struct buffer *b)
+{
+	ow_unmap(b->page, PAGES);
+	close(b->fd);
+}
+
+static __u64 lost_of(int fd)
+{
+	__u64 v[2];
+
+	if (read(fd, v, sizeof(v)) != sizeof(v))
+		die("read");
+	return v[1];
+}
+
+/* Nanoseconds of a batch of records; FORWARD has room for all of it. */
+static __u64 batch(struct buffer *b, int kind, unsigned int n)
+{
+	__u64 start, ns;
+	unsigned int i;
+
+	if (kind == FORWARD)
+		__atomic_store_n(&b->page->data_tail, b->page->data_head,
+				 __ATOMIC_RELEASE);
+	if (ioctl(b->fd, PERF_EVENT_IOC_ENABLE, 0))
+		die("enable");
+	for (i = 0; i < 10; i++)
+		syscall(__NR_getpgid, 0);
+	start = ow_now();
+	for (i = 0; i < n; i++)
+		syscall(__NR_getpgid, 0);
+	ns = ow_now() - start;
+	if (ioctl(b->fd, PERF_EVENT_IOC_DISABLE, 0))
+		die("disable");
+	return ns;
+}
+
+/* The same without an event: what is not the record's. */
+static __u64 batch_base(unsigned int n)
+{
+	__u64 start = ow_now();
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		syscall(__NR_getpgid, 0);
+	return ow_now() - start;
+}
+
+/* Returns the worse of the two ratios. */
+static double cost(unsigned int size, unsigned int rounds)
+{
+	double min[NR_KINDS], base = 1e18, ns, worse = 0, ratio;
+	unsigned int n, r, i, kind;
+	struct buffer b[NR_KINDS];
+	__u64 head;
+
+	n = PAGES * sysconf(_SC_PAGESIZE) / size / 2;
+	if (n > MAX_BATCH)
+		n = MAX_BATCH;
+	for (i = 0; i < NR_KINDS; i++) {
+		b[i] = buffer_open(i, size, 0, -1);
+		min[i] = 1e18;
+		/* All buffers are in the cache, or none; and full. */
+		do {
+			batch(&b[i], i, n);
+			head = b[i].page->data_head;
+			if (i == BACKWARD)
+				head = -head;
+		} while (head < 2 * b[i].page->data_size);
+	}
+	for (r = 0; r < rounds; r++) {
+		ns = (double)batch_base(n) / n;
+		if (ns < base)
+			base = ns;
+		for (i = 0; i < NR_KINDS; i++) {
+			kind = (r + i) % NR_KINDS;
+			ns = (double)batch(&b[kind], kind, n) / n;
+			if (ns < min[kind])
+				min[kind] = ns;
+		}
+	}
+	for (i = 0; i < NR_KINDS; i++) {
+		if (lost_of(b[i].fd))
+			ksft_exit_fail_msg("%s buffer has lost records\n",
+					   kind_names[i]);
+		buffer_close(&b[i]);
+	}
+	for (i = 0; i < OVERWRITE; i++) {
+		ratio = (min[OVERWRITE] - base) / (min[i] - base);
+		if (ratio > worse)
+			worse = ratio;
+	}
+	ksft_print_msg("%4u bytes: %s %6.0f ns, %s %6.0f ns, %s %6.0f ns (base %.0f ns); %.3f of forward, %.3f of backward\n",
+		       size, kind_names[FORWARD], min[FORWARD] - base,
+		       kind_names[BACKWARD], min[BACKWARD] - base,
+		       kind_names[OVERWRITE], min[OVERWRITE] - base, base,
+		       (min[OVERWRITE] - base) / (min[FORWARD] - base),
+		       (min[OVERWRITE] - base) / (min[BACKWARD] - base));
+	return worse;
+}
+
+/* Records of a task on another CPU that are missed around a snapshot. */
+static void missed(enum kind kind, unsigned int size)
+{
+	__u64 ns = 0, bytes = 0, total, got, retries = 0, start, end, i;
+	struct ow_snapshot snap = {};
+	struct buffer b;
+	__u64 v[2];
+	pid_t pid;
+
+	pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		ow_pin(0);
+		for (;;)
+			syscall(__NR_getpgid, 0);
+	}
+	ow_pin(1);
+	b = buffer_open(kind, size, pid, -1);
+	snap.copy = malloc(b.page->data_size);
+	if (!snap.copy)
+		die("malloc");
+	if (ioctl(b.fd, PERF_EVENT_IOC_ENABLE, 0))
+		die("enable");
+	/* Until it is full. */
+	end = ow_now() + 10 * OW_NSEC_PER_SEC;
+	for (;;) {
+		got = __atomic_load_n(&b.page->data_head, __ATOMIC_ACQUIRE);
+		if (kind == BACKWARD)
+			got = -got;
+		if (got > 2 * b.page->data_size)
+			break;
+		if (ow_now() > end)
+			ksft_exit_fail_msg("the writer does not write\n");
+	}
+	for (i = 0; i < SNAPSHOTS; i++) {
+		start = ow_now();
+		if (kind == BACKWARD) {
+			/* As perf does: pause, copy, go on. */
+			if (ioctl(b.fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1))
+				die("pause");
+			__atomic_load_n(&b.page->data_head, __ATOMIC_ACQUIRE);
+			memcpy(snap.copy, (char *)b.page + b.page->data_offset,
+			       b.page->data_size);
+			if (ioctl(b.fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 0))
+				die("resume");
+			bytes += b.page->data_size;
+		} else {
+			int ret;
+
+			while (!(ret = ow_snapshot(b.page, &snap)))
+				retries++;
+			if (ret < 0)
+				ksft_exit_fail_msg("broken positions\n");
+			bytes += snap.end - snap.start;
+		}
+		ns += ow_now() - start;
+		usleep(2000);
+	}
+	if (read(b.fd, v, sizeof(v)) != sizeof(v))
+		die("read");
+	total = v[0];
+	ksft_print_msg("%4u bytes: %s: %llu snapshots of %llu bytes in %llu ns each, %llu tried again; %llu of %llu records missed, %.2f a snapshot\n",
+		       size, kind_names[kind],
+		       (unsigned long long)SNAPSHOTS,
+		       (unsigned long long)(bytes / SNAPSHOTS),
+		       (unsigned long long)(ns / SNAPSHOTS),
+		       (unsigned long long)retries,
+		       (unsigned long long)v[1], (unsigned long long)total,
+		       (double)v[1] / SNAPSHOTS);
+	if (kind == OVERWRITE)
+		ksft_test_result(!v[1], "a snapshot misses nothing\n");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	buffer_close(&b);
+	free(snap.copy);
+}
+
+int main(int argc, char **argv)
+{
+	static const unsigned int sizes[] = { 16, 32, 64, 256, 1024, 4096 };
+	static const unsigned int snapshot_sizes[] = { 64, 1024 };
+	unsigned int i, rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : ROUNDS;
+	const char *why = ow_unsupported();
+
+	ksft_print_header();
+	if (why)
+		ksft_exit_skip("%s\n", why);
+	tp = defer_tracepoint(TP);
+	if (tp < 0)
+		ksft_exit_skip("no tracepoint %s\n", TP);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		ksft_exit_skip("needs two CPUs\n");
+	ksft_set_plan(ARRAY_SIZE(sizes) + ARRAY_SIZE(snapshot_sizes));
+	ow_pin(0);
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		ksft_test_result(cost(sizes[i], rounds) <= MAX_RATIO,
+				 "a record of %u bytes costs at most %.1f times as much\n",
+				 sizes[i], MAX_RATIO);
+	for (i = 0; i < ARRAY_SIZE(snapshot_sizes); i++) {
+		missed(BACKWARD, snapshot_sizes[i]);
+		missed(OVERWRITE, snapshot_sizes[i]);
+	}
+	ksft_finished();
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reading a buffer that the kernel overwrites (perf_event_attr::overwrite).
+ *
+ * Records the page faults of its own and prints the last ones. The program is
+ * the example of Documentation/userspace-api/perf_ring_buffer.rst.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* A power of two. */
+#define DATA_PAGES	1
+#define FAULTS		10000
+#define TRIES		100
+
+/* PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR */
+struct fault {
+	struct perf_event_header	header;
+	__u64				time;
+	__u64				addr;
+};
+
+/*
+ * Copy the records of a buffer, while the kernel goes on writing.  Returns how
+ * many bytes of whole records, oldest first, start at *records, or -1 if the
+ * kernel has overwritten everything each time that it was copied.  @copy has
+ * room for data_size bytes.
+ */
+static ssize_t snapshot(const struct perf_event_mmap_page *page, char *copy,
+			const char **records)
+{
+	const char *data = (const char *)page + page->data_offset;
+	const __u64 size = page->data_size;
+	__u64 head, tail, now, pos, n;
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		/* (C), in front of data_tail and of the data. */
+		head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+		tail = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
+		if (head == tail)
+			return 0;
+		/* So much was written since head was read. */
+		if ((long)(head - tail) < 0)
+			continue;
+
+		for (pos = tail; pos != head; pos += n) {
+			n = size - pos % size;
+			if (n > head - pos)
+				n = head - pos;
+			memcpy(copy + (pos - tail), data + pos % size, n);
+		}
+
+		/* (F): what was copied is at least as old as this tail. */
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		now = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
+		if ((long)(head - now) <= 0)
+			continue;
+
+		/* The kernel has passed [tail, now): these bytes may be torn. */
+		*records = copy + (now - tail);
+		return head - now;
+	}
+	return -1;
+}
+
+int main(void)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_SOFTWARE,
+		.size		= sizeof(attr),
+		.config		= PERF_COUNT_SW_PAGE_FAULTS,
+		.sample_period	= 1,
+		.sample_type	= PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR,
+		.disabled	= 1,
+		.exclude_kernel	= 1,
+		.exclude_hv	= 1,
+		.overwrite	= 1,
+	};
+	const size_t page_size = sysconf(_SC_PAGESIZE);
+	struct perf_event_mmap_page *page;
+	const char *p, *records = NULL;
+	unsigned long i, last, n = 0;
+	char *area, *copy;
+	int found = 0;
+	ssize_t len;
+	int fd;
+
+	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1,
+		     PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0) {
+		perror("perf_event_open: no attr.overwrite, or no permission");
+		return 4;
+	}
+
+	/* PROT_WRITE is refused: data_tail is the kernel's. */
+	page = mmap(NULL, (1 + DATA_PAGES) * page_size, PROT_READ, MAP_SHARED,
+		    fd, 0);
+	copy = malloc(DATA_PAGES * page_size);
+	area = mmap(NULL, FAULTS * page_size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED || !copy || area == MAP_FAILED) {
+		perror("mmap");
+		return 1;
+	}
+	/* One fault for each page, where pages could be huge. */
+	madvise(area, FAULTS * page_size, MADV_NOHUGEPAGE);
+	last = (unsigned long)area + (FAULTS - 1) * page_size;
+
+	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+	for (i = 0; i < FAULTS; i++)
+		*(volatile char *)(area + i * page_size) = 1;
+	len = snapshot(page, copy, &records);
+	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+	if (len < 0) {
+		fprintf(stderr, "overwritten %d times\n", TRIES);
+		return 1;
+	}
+
+	for (p = records; p < records + len; n++) {
+		const struct fault *fault = (const void *)p;
+
+		if (fault->header.type == PERF_RECORD_SAMPLE) {
+			printf("%llu: page fault at %#llx\n",
+			       (unsigned long long)fault->time,
+			       (unsigned long long)fault->addr);
+			found |= fault->addr == last;
+		}
+		p += fault->header.size;
+	}
+	printf("%lu records in %zd bytes of %zu\n", n, len,
+	       DATA_PAGES * page_size);
+
+	/* What has happened last is there: that is what it is for. */
+	if (!found) {
+		fprintf(stderr, "the last fault is missing\n");
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Writes a perf.data file with deferred user callchains, or the same merged.
+
+One task after the other takes a sample in the kernel, and its user callchain is
+recorded when --waiting more samples have been taken by others. A task waits for one
+at a time, so there are more tasks than that. All addresses are made up.
+"""
+import argparse
+import struct
+import sys
+
+PERF_RECORD_COMM = 3
+PERF_RECORD_SAMPLE = 9
+PERF_RECORD_MMAP2 = 10
+PERF_RECORD_CALLCHAIN_DEFERRED = 22
+PERF_RECORD_HEADER_ATTR = 64
+PERF_RECORD_FINISHED_ROUND = 68
+
+PERF_RECORD_MISC_KERNEL = 1
+PERF_RECORD_MISC_USER = 2
+
+PERF_CONTEXT_KERNEL = 2**64 - 128
+PERF_CONTEXT_USER = 2**64 - 512
+PERF_CONTEXT_USER_DEFERRED = 2**64 - 640
+
+PERF_SAMPLE_IP = 1 << 0
+PERF_SAMPLE_TID = 1 << 1
+PERF_SAMPLE_TIME = 1 << 2
+PERF_SAMPLE_CALLCHAIN = 1 << 5
+PERF_SAMPLE_PERIOD = 1 << 8
+SAMPLE_TYPE = (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+               PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_PERIOD)
+
+ATTR_SIZE = 136
+ATTR_SAMPLE_ID_ALL = 1 << 18
+ATTR_DEFER_CALLCHAIN = 1 << 38
+ATTR_DEFER_OUTPUT = 1 << 39
+
+HEADER_SIZE = 104
+PID = 1000
+COOKIE = 0x5000000000
+KERNEL_IP = 0xffffffff81000000
+TEXT = 0x400000
+TEXT_SIZE = 0x100000
+START = 10**9
+NSEC_PER_SAMPLE = 1000
+SAMPLES_PER_ROUND = 1000
+
+
+def record(rtype, misc, body):
+    return struct.pack('<IHH', rtype, misc, 8 + len(body)) + body
+
+
+def sample_id(tid, time):
+    return struct.pack('<IIQ', PID, tid, time)
+
+
+def comm(tid, name, time):
+    name = name.encode().ljust(16, b'\0')
+    return record(PERF_RECORD_COMM, 0, struct.pack('<II', PID, tid) + name +
+                  sample_id(tid, time))
+
+
+def mmap(time):
+    name = b'/deferred/program'.ljust(24, b'\0')
+    body = struct.pack('<IIQQQIIQQII', PID, PID, TEXT, TEXT_SIZE, 0,
+                       8, 1, 12345, 0, 5, 2) + name
+    return record(PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, body + sample_id(PID, time))
+
+
+def user_chain(number, depth):
+    """Functions of 16 bytes, 256 different callers of the innermost one"""
+    return [TEXT + 16 * i + 0x1000 * ((number >> (i % 8)) % 2) + 4 for i in range(1, depth + 1)]
+
+
+def sample(tid, time, ips):
+    body = struct.pack('<QIIQQQ', KERNEL_IP, PID, tid, time, 1, len(ips))
+    return record(PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL,
+                  body + struct.pack('<%dQ' % len(ips), *ips))
+
+
+def deferred(tid, time, cookie, ips):
+    body = struct.pack('<QQ%dQ' % len(ips), cookie, len(ips), *ips)
+    return record(PERF_RECORD_CALLCHAIN_DEFERRED, PERF_RECORD_MISC_USER,
+                  body + sample_id(tid, time))
+
+
+def events(args):
+    time = START
+    yield comm(PID, 'deferred', time)
+    yield mmap(time)
+    kernel = [PERF_CONTEXT_KERNEL, KERNEL_IP, KERNEL_IP + 0x100]
+    # What the chain of each number looks like does not change with time.
+    chains = [user_chain(i, args.depth) for i in range(256)]
+
+    def late(i, time):
+        if args.lose and i % args.lose == 0:
+            return b''
+        return deferred(PID + i % args.tasks, time, COOKIE + i, chains[i % 256])
+
+    for i in range(args.samples):
+        time += NSEC_PER_SAMPLE
+        if not args.merged:
+            ips = kernel + [PERF_CONTEXT_USER_DEFERRED, COOKIE + i]
+        elif args.lose and i % args.lose == 0:
+            ips = kernel
+        else:
+            ips = kernel + [PERF_CONTEXT_USER] + chains[i % 256]
+        yield sample(PID + i % args.tasks, time, ips)
+        if not args.merged and i >= args.waiting:
+            yield late(i - args.waiting, time + 1)
+        if i % SAMPLES_PER_ROUND == 0:
+            yield record(PERF_RECORD_FINISHED_ROUND, 0, b'')
+    if not args.merged:
+        for i in range(max(0, args.samples - args.waiting), args.samples):
+            time += NSEC_PER_SAMPLE
+            yield late(i, time)
+
+
+def string(text):
+    """As perf writes strings in its header"""
+    size = (len(text) // 64 + 1) * 64
+    return struct.pack('<I', size) + text.encode().ljust(size, b'\0')
+
+
+# What tools expect in a header, by the number of the feature
+FEATURES = {
+    3: string('host'),
+    4: string('6.12.0'),
+    5: string('6.12'),
+    6: string('x86_64'),
+    7: struct.pack('<II', 1, 1),
+    8: string('processor'),
+    9: string('Vendor,0,0,0'),
+    10: struct.pack('<Q', 1 << 20),
+    11: struct.pack('<I', 2) + string('perf') + string('record'),
+}
+
+
+def features(offset):
+    """The sections, where they are, and the bits that name them"""
+    offset += 16 * len(FEATURES)
+    sections = b''
+    bits = 0
+    for feature, body in sorted(FEATURES.items()):
+        sections += struct.pack('<QQ', offset, len(body))
+        offset += len(body)
+        bits |= 1 << feature
+    return sections + b''.join(body for _, body in sorted(FEATURES.items())), bits
+
+
+def attr(args):
+    flags = ATTR_SAMPLE_ID_ALL
+    if not args.merged:
+        flags |= ATTR_DEFER_CALLCHAIN | ATTR_DEFER_OUTPUT
+    # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK
+    body = struct.pack('<IIQQQQQ', 1, ATTR_SIZE, 0, 1, SAMPLE_TYPE, 0, flags)
+    return body.ljust(ATTR_SIZE, b'\0')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--samples', type=int, default=1000)
+    parser.add_argument('--waiting', type=int, default=10)
+    parser.add_argument('--depth', type=int, default=8)
+    parser.add_argument('--lose', type=int, default=0, help='each that many records')
+    parser.add_argument('--merged', action='store_true')
+    parser.add_argument('--pipe', action='store_true', help='in the format of a pipe')
+    parser.add_argument('output')
+    args = parser.parse_args()
+    args.tasks = args.waiting + 1
+
+    with open(args.output, 'wb') as out:
+        if args.pipe:
+            out.write(struct.pack('<8sQ', b'PERFILE2', 16))
+            out.write(record(PERF_RECORD_HEADER_ATTR, 0, attr(args)))
+        else:
+            out.write(b'\0' * HEADER_SIZE)
+            out.write(attr(args) + struct.pack('<QQ', 0, 0))
+        start = out.tell()
+        block = []
+        for event in events(args):
+            block.append(event)
+            if len(block) == 10000:
+                out.write(b''.join(block))
+                block = []
+        out.write(b''.join(block))
+        end = out.tell()
+        if not args.pipe:
+            sections, bits = features(end)
+            out.write(sections)
+            out.seek(0)
+            out.write(struct.pack('<8sQQQQQQQQQ', b'PERFILE2', HEADER_SIZE, ATTR_SIZE + 16,
+                                  HEADER_SIZE, ATTR_SIZE + 16, start, end - start, 0, 0, bits))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

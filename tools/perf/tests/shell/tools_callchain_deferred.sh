@@ -1,0 +1,202 @@
+#!/bin/bash
+# perf tools show deferred user callchains
+# SPDX-License-Identifier: GPL-2.0
+
+set -e
+
+shelldir=$(dirname "$0")
+# shellcheck source=lib/setup_python.sh
+. "${shelldir}"/lib/setup_python.sh
+
+err=0
+# The magic number of a packet, and a UUID
+ctf_random=20
+dir=$(mktemp -d /tmp/__perf_test.tools_deferred.XXXXX)
+
+cleanup() {
+  rm -rf "${dir}"
+  trap - EXIT TERM INT
+}
+
+trap_cleanup() {
+  echo "Unexpected signal or failure in ${FUNCNAME[1]}"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+fail() {
+  echo "FAIL: $1"
+  err=1
+}
+
+generate() {
+  "${PYTHON}" "${shelldir}"/lib/deferred_callchains.py "$@"
+}
+
+# run KIND COMMAND: FILE in the command stands for the data of that kind. Names of
+# files may be in the output.
+run() {
+  local kind=$1
+  shift
+
+  if ! "${@//FILE/${dir}/${kind}}" > "${dir}/out.${kind}" 2> "${dir}/log.${kind}"
+  then
+    cat "${dir}/log.${kind}"
+    fail "$* (${kind})"
+  fi
+  sed -i "s,${dir}/${kind},FILE,g" "${dir}/out.${kind}"
+}
+
+# The tool shows the same as if the kernel had not deferred anything. MIN lines at
+# least are expected, so that a tool that shows nothing does not pass.
+check_same() {
+  local what=$1 kinds=$2 min=$3 kind
+  shift 3
+
+  run merged "$@"
+  if [ "$(wc -l < "${dir}/out.merged")" -lt "${min}" ]
+  then
+    fail "${what}: shows nothing"
+  fi
+  for kind in ${kinds}
+  do
+    run "${kind}" "$@"
+    if ! cmp "${dir}/out.merged" "${dir}/out.${kind}"
+    then
+      diff "${dir}/out.merged" "${dir}/out.${kind}" | head -n 10
+      fail "${what}: ${kind} is not the same as merged"
+    fi
+  done
+  echo "${what}: compared"
+}
+
+has() {
+  perf version --build-options | grep "$1" | grep -q '\[ on'
+}
+
+test_basic() {
+  check_same "report, folded" "file pipe" 100 \
+    perf report -i FILE --stdio --no-children -g folded,0,callee
+  check_same "report, caller" "file" 100 perf report -i FILE --stdio -g caller
+  check_same "report, children" "file" 100 perf report -i FILE --stdio --children -g callee
+  check_same "script" "file pipe" 1000 perf script -i FILE
+  check_same "script, fields" "file pipe" 1000 perf script -i FILE -F tid,time,ip,sym,dso,period
+  check_same "diff" "file" 1 perf diff "${dir}/merged" FILE
+  check_same "mem" "file" 1 perf mem report -i FILE --stdio -g folded
+}
+
+test_scripting() {
+  cat > "${dir}/chains.py" <<EOF
+def process_event(event):
+    print(event['sample']['time'], [hex(c['ip']) for c in event['callchain']])
+EOF
+  cat > "${dir}/chains.pl" <<'EOF'
+sub process_event {
+  my ($event, $attr, $sample, $raw_data, $callchain) = @_;
+  print join(" ", map { sprintf("%x", $_->{ip}) } @$callchain), "\n";
+}
+EOF
+  if has libpython
+  then
+    check_same "python" "file pipe" 1000 perf script -i FILE -s "${dir}/chains.py"
+    if ! grep -q 0x400014 "${dir}/out.file"
+    then
+      fail "python: no user callchain"
+    fi
+    for script in stackcollapse flamegraph
+    do
+      test_python_script "${script}"
+    done
+  else
+    echo "perf is built without Python, that part is not run"
+  fi
+  if has libperl
+  then
+    check_same "perl" "file pipe" 1000 perf script -i FILE -s "${dir}/chains.pl"
+  else
+    echo "perf is built without Perl, that part is not run"
+  fi
+}
+
+test_python_script() {
+  local source path
+
+  # In the source tree, where the tests are, or installed
+  source=$(cd "${shelldir}"/../.. && pwd)
+  [ ! -e "${source}/scripts/python/$1.py" ] || export PERF_EXEC_PATH="${source}"
+  path="$(perf --exec-path)/scripts/python/$1.py"
+  if [ ! -e "${path}" ]
+  then
+    echo "$1.py is not there, that part is not run"
+    return
+  fi
+
+  if [ "$1" = flamegraph ]
+  then
+    # It calls perf for a header, and wants a template for HTML only.
+    (cd "${dir}"
+     for kind in merged file pipe
+     do
+       perf script -i ${kind} -s "${path}" -- -f json -o "${dir}/flame.${kind}" \
+         > /dev/null 2> "${dir}/log" ||
+         cat "${dir}/log"
+     done)
+    if ! [ -s "${dir}/flame.merged" ] ||
+       ! cmp "${dir}/flame.merged" "${dir}/flame.file" ||
+       ! cmp "${dir}/flame.merged" "${dir}/flame.pipe"
+    then
+      fail "flamegraph: not the same as merged"
+    fi
+    echo "flamegraph: compared"
+  else
+    check_same "$1" "file pipe" 10 perf script -i FILE -s "${path}"
+  fi
+}
+
+test_convert() {
+  local kind
+
+  for kind in merged file
+  do
+    perf data convert -i "${dir}/${kind}" --to-json "${dir}/${kind}.json" > "${dir}/log" 2>&1 ||
+      { cat "${dir}/log"; fail "to-json ${kind}"; }
+  done
+  if ! "${PYTHON}" - "${dir}/merged.json" "${dir}/file.json" <<'EOF'
+import json
+import sys
+merged, deferred = (json.load(open(name))['samples'] for name in sys.argv[1:])
+times = [s['timestamp'] for s in deferred]
+sys.exit(merged != deferred or len(merged) < 1000 or times != sorted(times) or
+         len(merged[0]['callchain']) != 10)
+EOF
+  then
+    fail "to-json: not the same as merged"
+  fi
+  echo "to-json: compared"
+
+  if perf data convert -i "${dir}/merged" --to-ctf "${dir}/ctf.merged" 2>&1 |
+     grep -q 'not supported\|No conversion support'
+  then
+    echo "perf is built without libbabeltrace, that part is not run"
+    return
+  fi
+  perf data convert -i "${dir}/file" --to-ctf "${dir}/ctf.file" > "${dir}/log" 2>&1 ||
+    { cat "${dir}/log"; fail "to-ctf"; }
+  if ! [ -s "${dir}/ctf.merged/perf_stream_0" ] ||
+     ! cmp -i "${ctf_random}" "${dir}/ctf.merged/perf_stream_0" "${dir}/ctf.file/perf_stream_0"
+  then
+    fail "to-ctf: not the same as merged"
+  fi
+  echo "to-ctf: compared"
+}
+
+generate "${dir}/file"
+generate --pipe "${dir}/pipe"
+generate --merged "${dir}/merged"
+test_basic
+test_scripting
+test_convert
+
+cleanup
+exit ${err}
