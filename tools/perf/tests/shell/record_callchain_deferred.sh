@@ -248,27 +248,6 @@ test_config() {
   unset PERF_CONFIG
 }
 
-# What plain -g does, and what keeps it from deferring
-test_default() {
-  check_asks "-g" "${record[@]}" -g
-
-  "${record[@]}" --call-graph fp -o "${data}" -- true
-  if asks_for_deferral "${data}"
-  then
-    fail "--call-graph fp asks for deferral"
-  fi
-
-  for setting in "defer = no" "record-mode = fp"
-  do
-    printf '[call-graph]\n\t%s\n' "${setting}" > "${dir}/config"
-    PERF_CONFIG="${dir}/config" "${record[@]}" -g -o "${data}" -- true
-    if asks_for_deferral "${data}"
-    then
-      fail "-g asks for deferral in spite of ${setting}"
-    fi
-  done
-}
-
 test_system_wide() {
   if [ "$(id -u)" != 0 ] && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt -1 ]
   then
@@ -320,7 +299,6 @@ then
   test_inject
   test_options
   test_config
-  test_default
   test_system_wide
   test_compressed
   test_pipe
