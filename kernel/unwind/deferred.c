@@ -401,20 +401,21 @@ static struct unwind_task_cache *unwind_deferred_cache(struct unwind_task_info *
 						       unsigned int depth)
 {
 	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY;
+	unsigned int room = info->cache ? info->cache->room : 0;
 	struct unwind_task_cache *cache;
 
-	if (info->cache && info->cache->room >= depth)
-		return info->cache;
+	for (; depth > room; depth /= 2) {
+		cache = kmalloc(struct_size(cache, entries, depth), gfp);
+		if (!cache)
+			continue;
 
-	cache = kvmalloc(struct_size(cache, entries, depth), gfp);
-	if (!cache)
-		return info->cache;
+		kfree(info->cache);
+		cache->room = depth;
+		info->cache = cache;
+		break;
+	}
 
-	kvfree(info->cache);
-	cache->room = depth;
-	info->cache = cache;
-
-	return cache;
+	return info->cache;
 }
 
 /* Does the cache hold the stack that a walk would find, as far as it goes? */
@@ -707,7 +708,7 @@ void unwind_deferred_task_exit(void)
 
 	unwind_deferred_flush(info);
 
-	kvfree(info->cache);
+	kfree(info->cache);
 	info->cache = NULL;
 	unwind_deferred_free_rules(info);
 }

@@ -41,6 +41,9 @@
 #define UNWIND_RULE_SIGNAL	0x02
 /* The section has no rule for this address. */
 #define UNWIND_RULE_NONE	0x04
+/* The rest of the flags is the hint. */
+#define UNWIND_RULE_HINT	4
+#define UNWIND_RULE_HINTS	16
 
 /**
  * struct unwind_rule_entry - One remembered rule
@@ -48,7 +51,7 @@
  * @section:	Number of the section that the rule is from; 0 if unused
  * @off:	Offsets of CFA, return address and frame pointer
  * @loc:	The rest of the three
- * @flags:	What else there is to say
+ * @flags:	What else there is to say, and where the caller keeps the section
  */
 struct unwind_rule_entry {
 	u64	ip;
@@ -118,6 +121,19 @@ unwind_rule_cache_find(struct unwind_rule_cache *cache, u64 ip)
 }
 
 /**
+ * unwind_rule_cache_hint - Where does the caller keep the section of an entry?
+ * @entry:	An entry
+ *
+ * Return: what was given to unwind_rule_cache_put(). Something else may be there
+ *	   by now.
+ */
+static inline unsigned int
+unwind_rule_cache_hint(const struct unwind_rule_entry *entry)
+{
+	return entry->flags >> UNWIND_RULE_HINT;
+}
+
+/**
  * unwind_rule_cache_get - The rule of an entry
  * @entry:	An entry
  * @rule:	Receives the rule
@@ -144,10 +160,11 @@ static inline bool unwind_rule_cache_get(const struct unwind_rule_entry *entry,
  * @cache:	The cache
  * @ip:		Address that was looked up
  * @section:	Number of the section, not 0
+ * @hint:	Where the caller keeps the section, less than %UNWIND_RULE_HINTS
  * @rule:	What was found there, or NULL: nothing
  */
 static inline void unwind_rule_cache_put(struct unwind_rule_cache *cache, u64 ip,
-					 u64 section,
+					 u64 section, unsigned int hint,
 					 const struct unwind_user_rule *rule)
 {
 	struct unwind_rule_entry *entry = unwind_rule_cache_set(cache, ip);
@@ -161,16 +178,17 @@ static inline void unwind_rule_cache_put(struct unwind_rule_cache *cache, u64 ip
 
 	entry->ip = ip;
 	entry->section = section;
+	entry->flags = hint << UNWIND_RULE_HINT;
 	if (!rule) {
-		entry->flags = UNWIND_RULE_NONE;
+		entry->flags |= UNWIND_RULE_NONE;
 		return;
 	}
 
 	unwind_rule_pack(entry, 0, &rule->cfa);
 	unwind_rule_pack(entry, 1, &rule->ra);
 	unwind_rule_pack(entry, 2, &rule->fp);
-	entry->flags = (rule->outermost ? UNWIND_RULE_OUTERMOST : 0) |
-		       (rule->signal ? UNWIND_RULE_SIGNAL : 0);
+	entry->flags |= (rule->outermost ? UNWIND_RULE_OUTERMOST : 0) |
+			(rule->signal ? UNWIND_RULE_SIGNAL : 0);
 }
 
 #endif /* _KERNEL_UNWIND_RULE_CACHE_H */

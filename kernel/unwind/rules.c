@@ -10,6 +10,7 @@
  */
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/unwind_user.h>
 
@@ -20,8 +21,11 @@
 #include "sections.h"
 #include "sframe.h"
 
-/* How many sections a task remembers; programs have more, stacks rarely do. */
-#define UNWIND_USER_SLOTS	16
+/*
+ * How many sections a task remembers; programs have more, stacks rarely do. A rule
+ * tells by its hint which one it is from.
+ */
+#define UNWIND_USER_SLOTS	UNWIND_RULE_HINTS
 
 /* In the key of a rule: the frame was interrupted, rather than making a call. */
 #define UNWIND_USER_KEY_TOPMOST	BIT_ULL(63)
@@ -39,13 +43,15 @@ struct unwind_user_slot {
 
 /**
  * struct unwind_user_rules - What a task remembers of unwind tables
- * @cache:	Rules
- * @slots:	Sections, by number modulo the size
+ * @cache:	Rules; an allocation of its own, since its size is a power of two
+ * @next:	Slot to use next if all are in use
+ * @slots:	Sections
  *
  * Only touched by the task itself, in task context.
  */
 struct unwind_user_rules {
-	struct unwind_rule_cache	cache;
+	struct unwind_rule_cache	*cache;
+	unsigned int			next;
 	struct unwind_user_slot		slots[UNWIND_USER_SLOTS];
 };
 
@@ -58,18 +64,33 @@ struct unwind_user_rules {
  */
 struct unwind_user_rules *unwind_user_rules_alloc(gfp_t gfp)
 {
-	return kvzalloc(sizeof(struct unwind_user_rules), gfp);
+	struct unwind_user_rules *rules = kzalloc(sizeof(*rules), gfp);
+
+	if (!rules)
+		return NULL;
+
+	rules->cache = kzalloc(sizeof(*rules->cache), gfp);
+	if (!rules->cache) {
+		kfree(rules);
+		return NULL;
+	}
+
+	return rules;
 }
 
 /**
  * unwind_user_rules_free - Free what a task remembers
  * @rules:	From unwind_user_rules_alloc(), or NULL
  *
- * Context: Task context. May sleep.
+ * Context: Task context.
  */
 void unwind_user_rules_free(struct unwind_user_rules *rules)
 {
-	kvfree(rules);
+	if (!rules)
+		return;
+
+	kfree(rules->cache);
+	kfree(rules);
 }
 
 /**
@@ -85,10 +106,33 @@ void unwind_user_rules_reset(struct unwind_user_rules *rules)
 	memset(rules->slots, 0, sizeof(rules->slots));
 }
 
-static struct unwind_user_slot *unwind_user_slot_of(struct unwind_user_rules *rules,
-						    u64 id)
+/* Is what @slot says of @pc so now? */
+static bool unwind_user_slot_covers(const struct unwind_user_slot *slot,
+				    unsigned long pc)
 {
-	return &rules->slots[id % UNWIND_USER_SLOTS];
+	return pc >= slot->section.start && pc < slot->section.end &&
+	       unwind_user_section_current(slot->seq);
+}
+
+/*
+ * A slot for a section: the one that it was in, so that the hints of its rules stay
+ * right, else one that is not in use, or the one that was taken longest ago.
+ */
+static struct unwind_user_slot *unwind_user_new_slot(struct unwind_user_rules *rules,
+						     u64 id)
+{
+	struct unwind_user_slot *slot, *unused = NULL;
+	unsigned int i;
+
+	for (i = 0; i < UNWIND_USER_SLOTS; i++) {
+		slot = &rules->slots[i];
+		if (slot->section.id == id)
+			return slot;
+		if (!slot->section.id)
+			unused = slot;
+	}
+
+	return unused ?: &rules->slots[rules->next++ % UNWIND_USER_SLOTS];
 }
 
 /* The section that covers @pc now, or NULL. */
@@ -101,15 +145,14 @@ static struct unwind_user_slot *unwind_user_find_slot(struct unwind_user_rules *
 
 	for (i = 0; i < UNWIND_USER_SLOTS; i++) {
 		slot = &rules->slots[i];
-		if (slot->section.id && pc >= slot->section.start &&
-		    pc < slot->section.end && unwind_user_section_current(slot->seq))
+		if (slot->section.id && unwind_user_slot_covers(slot, pc))
 			return slot;
 	}
 
 	if (unwind_user_section_find(pc, &section, &seq))
 		return NULL;
 
-	slot = unwind_user_slot_of(rules, section.id);
+	slot = unwind_user_new_slot(rules, section.id);
 	slot->section = section;
 	slot->seq = seq;
 
@@ -163,11 +206,12 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	key = pc | (state->topmost ? UNWIND_USER_KEY_TOPMOST : 0);
 
 	if (likely(rules)) {
-		entry = unwind_rule_cache_find(&rules->cache, key);
+		entry = unwind_rule_cache_find(rules->cache, key);
 		if (entry) {
-			slot = unwind_user_slot_of(rules, entry->section);
+			slot = &rules->slots[unwind_rule_cache_hint(entry)];
+			/* Part of a section may have been registered anew. */
 			if (slot->section.id == entry->section &&
-			    unwind_user_section_current(slot->seq))
+			    unwind_user_slot_covers(slot, pc))
 				return unwind_rule_cache_get(entry, rule) ?
 				       UNWIND_USER_RULE_TABLE : UNWIND_USER_RULE_FP;
 		}
@@ -178,7 +222,15 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	if (signal > 0)
 		return UNWIND_USER_RULE_SIGNAL;
 
-	slot = likely(rules) ? unwind_user_find_slot(rules, pc) : NULL;
+	if (unlikely(!rules))
+		return UNWIND_USER_RULE_FP;
+
+	/* From here on a frame may take long. */
+	cond_resched();
+	if (fatal_signal_pending(current))
+		return UNWIND_USER_RULE_FP;
+
+	slot = unwind_user_find_slot(rules, pc);
 	if (!slot)
 		return UNWIND_USER_RULE_FP;
 
@@ -197,8 +249,8 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 
 	/* Memory that cannot be read now may be readable later. */
 	if (ret != -EFAULT && !signal)
-		unwind_rule_cache_put(&rules->cache, key, slot->section.id,
-				      ret ? NULL : rule);
+		unwind_rule_cache_put(rules->cache, key, slot->section.id,
+				      slot - rules->slots, ret ? NULL : rule);
 
 	return ret ? UNWIND_USER_RULE_FP : UNWIND_USER_RULE_TABLE;
 }

@@ -51,6 +51,7 @@
 #include <linux/elf.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
@@ -85,6 +86,15 @@
  * not noticed; when the limit is reached all are forgotten.
  */
 #define UNWIND_SECTIONS_FOUND_MAX 4096
+
+/* How many of them are forgotten one by one, because another one covers them */
+#define UNWIND_SECTIONS_STALE_MAX 16
+
+/*
+ * In how many mappings below the code its file's start is looked for: there are
+ * about three.
+ */
+#define UNWIND_ELF_VMAS_MAX	8
 
 /* How many sections a program may have registered at a time */
 #define UNWIND_SFRAME_MAX	1024
@@ -164,9 +174,9 @@ static atomic64_t unwind_sections_id;
 
 /**
  * struct unwind_elf - An ELF file that is being looked at
- * @file:	The file; NULL if it is the vDSO
- * @base:	Where the vDSO is
- * @size:	Its length in bytes
+ * @file:	The file, if its start is not mapped, else NULL
+ * @base:	Where its start is mapped
+ * @size:	How much of it, in bytes
  * @phoff:	Offset of the program headers
  * @phnum:	How many there are
  * @first:	Number of the first one in @phdrs
@@ -185,9 +195,11 @@ struct unwind_elf {
 };
 
 /*
- * Files are read as the page cache has them, without asking security modules or
- * fanotify for permission: that was done when the file was mapped. Waiting for
- * pages is killable.
+ * Dynamic linkers map the headers beside the code. There they are read as any
+ * memory of the task is: waiting for pages is killable.
+ *
+ * Otherwise files are read as the page cache has them, without asking security
+ * modules or fanotify for permission: that was done when the file was mapped.
  */
 static bool unwind_elf_read(const struct unwind_elf *elf, u64 off, void *buf,
 			    u32 size)
@@ -215,6 +227,10 @@ static bool unwind_elf_readable(const struct file *file)
 
 	/* Direct I/O has rules of its own on sizes. */
 	if (file->f_flags & O_DIRECT)
+		return false;
+
+	/* Its server may be waiting for this very task, which then nothing kills. */
+	if (file_inode(file)->i_sb->s_magic == FUSE_SUPER_MAGIC)
 		return false;
 
 	return !secretmem_mapping(file->f_mapping);
@@ -583,6 +599,15 @@ static struct unwind_user_sections *unwind_sections_get(gfp_t gfp)
 	return sections;
 }
 
+/* Forget all that was found. The caller frees @drop when it has no lock. */
+static void unwind_sections_drop(struct unwind_user_sections *sections,
+				 struct rb_root *drop)
+{
+	*drop = sections->found;
+	sections->found = RB_ROOT;
+	sections->nr_found = 0;
+}
+
 /*
  * Remember @entry in place of whatever is remembered for its range, or forget it
  * if another task has found out the same in the meantime. Either way @section is
@@ -594,23 +619,29 @@ static void unwind_sections_remember(struct unwind_user_sections *sections,
 {
 	struct rb_root drop = RB_ROOT;
 	struct unwind_section_entry *old;
+	unsigned int stale = 0;
 	bool same = false;
 
 	unwind_sections_assign_id(entry);
 
 	spin_lock(&sections->lock);
 
-	if (sections->nr_found >= UNWIND_SECTIONS_FOUND_MAX) {
-		swap(drop, sections->found);
-		sections->nr_found = 0;
-	}
+	if (sections->nr_found >= UNWIND_SECTIONS_FOUND_MAX)
+		unwind_sections_drop(sections, &drop);
 
 	while ((old = unwind_sections_overlap(&sections->found, entry->start,
 					      entry->end))) {
 		same = unwind_section_same_text(old, entry) &&
-		       old->has_sframe == entry->has_sframe;
+		       old->has_sframe == entry->has_sframe &&
+		       old->sframe_size == entry->sframe_size;
 		if (same)
 			break;
+
+		/* One large mapping in place of many: not one by one. */
+		if (++stale == UNWIND_SECTIONS_STALE_MAX) {
+			unwind_sections_drop(sections, &drop);
+			break;
+		}
 
 		rb_erase(&old->node, &sections->found);
 		sections->nr_found--;
@@ -634,19 +665,42 @@ static void unwind_sections_remember(struct unwind_user_sections *sections,
 
 /* ---- Looking it up -------------------------------------------------------- */
 
+/**
+ * struct unwind_section_lookup - Something is being looked up
+ * @sections:	Where
+ * @ip:		Address that is looked up
+ * @start:	Start of the gap between registered sections around @ip
+ * @end:	End of that gap
+ * @file:	If it has to be found out, what is mapped at @ip. It has to be
+ *		put. NULL for the vDSO
+ * @head:	Where the start of @file, or of the vDSO, is mapped
+ * @head_size:	How much of it, in bytes; 0 if it is not
+ * @new:	What is known of that already
+ */
+struct unwind_section_lookup {
+	struct unwind_user_sections	*sections;
+	unsigned long			ip;
+	unsigned long			start;
+	unsigned long			end;
+	struct file			*file;
+	unsigned long			head;
+	unsigned long			head_size;
+	struct unwind_section_entry	new;
+};
+
 /*
  * Find out what there is for the mapping that @entry is about, and read the
  * section's header into @sframe. Failures are results, too: what could not be
  * read once is not tried at every frame.
  */
-static void unwind_section_discover(struct unwind_section_entry *entry,
-				    struct sframe_section *sframe,
-				    struct file *file)
+static void unwind_section_discover(struct unwind_section_lookup *lookup,
+				    struct sframe_section *sframe)
 {
+	struct unwind_section_entry *entry = &lookup->new;
 	struct unwind_elf elf = {
-		.file	= file,
-		.base	= entry->start,
-		.size	= entry->end - entry->start,
+		.file	= lookup->head_size ? NULL : lookup->file,
+		.base	= lookup->head,
+		.size	= lookup->head_size,
 	};
 	struct mm_struct *mm = current->mm;
 	bool mapped;
@@ -682,7 +736,7 @@ bad:
 	entry->sframe_size = 0;
 	pr_debug_ratelimited("%s[%d]: SFrame section for %lx-%lx (%pD) not used: %d\n",
 			     current->comm, current->pid, entry->start,
-			     entry->end, file, ret);
+			     entry->end, lookup->file, ret);
 }
 
 /* Put @entry and, if it has one, @sframe into memory that can be kept. */
@@ -703,24 +757,27 @@ unwind_section_alloc(const struct unwind_section_entry *entry,
 	return new;
 }
 
-/**
- * struct unwind_section_lookup - Something is being looked up
- * @sections:	Where
- * @ip:		Address that is looked up
- * @start:	Start of the gap between registered sections around @ip
- * @end:	End of that gap
- * @file:	If it has to be found out, what is mapped at @ip. It has to be
- *		put. NULL for the vDSO
- * @new:	What is known of that already
- */
-struct unwind_section_lookup {
-	struct unwind_user_sections	*sections;
-	unsigned long			ip;
-	unsigned long			start;
-	unsigned long			end;
-	struct file			*file;
-	struct unwind_section_entry	new;
-};
+/* Where is the start of the file that @vma maps some code of? */
+static void unwind_section_find_head(struct unwind_section_lookup *lookup,
+				     const struct vm_area_struct *vma)
+{
+	VMA_ITERATOR(vmi, vma->vm_mm, vma->vm_start);
+	const struct vm_area_struct *head = vma;
+	unsigned int i;
+
+	for (i = 0; i < UNWIND_ELF_VMAS_MAX; i++) {
+		if (head->vm_pgoff == 0 && (head->vm_flags & VM_READ)) {
+			lookup->head = head->vm_start;
+			lookup->head_size = head->vm_end - head->vm_start;
+			return;
+		}
+
+		head = vma_prev(&vmi);
+		if (!head || !head->vm_file || !vma->vm_file ||
+		    file_inode(head->vm_file) != file_inode(vma->vm_file))
+			return;
+	}
+}
 
 /*
  * Return: 0 if @section is what is remembered, -EAGAIN if it is to be found
@@ -753,14 +810,22 @@ static int unwind_section_lookup(struct unwind_section_lookup *lookup,
 
 	ret = -ENOENT;
 	vma = vma_lookup(mm, ip);
-	if (!vma || !(vma->vm_flags & VM_EXEC) ||
-	    !unwind_source_init(&new->source, vma))
+	if (!vma || !(vma->vm_flags & VM_EXEC))
 		goto out;
+
+	ret = 0;
+	if (!unwind_source_init(&new->source, vma)) {
+		/* No file to look into. That is not worth more than a number. */
+		section->start		= vma->vm_start;
+		section->end		= vma->vm_end;
+		section->id		= atomic64_inc_return(&unwind_sections_id);
+		section->has_sframe	= false;
+		goto out;
+	}
 
 	new->start = vma->vm_start;
 	new->end = vma->vm_end;
 
-	ret = 0;
 	scoped_guard(spinlock, &sections->lock) {
 		old = unwind_sections_overlap(&sections->found, ip, ip + 1);
 		if (old && unwind_section_valid(mm, old, new))
@@ -769,8 +834,11 @@ static int unwind_section_lookup(struct unwind_section_lookup *lookup,
 			ret = -EAGAIN;
 	}
 
-	if (ret && vma->vm_file)
-		lookup->file = get_file(vma->vm_file);
+	if (ret) {
+		unwind_section_find_head(lookup, vma);
+		if (vma->vm_file)
+			lookup->file = get_file(vma->vm_file);
+	}
 out:
 	mmap_read_unlock(mm);
 	return ret;
@@ -787,7 +855,7 @@ out:
  *	    Sleeps; may read from files, and waits for that killably.
  * Return:
  * * 0		- @section and @seq are filled in
- * * -ENOENT	- No file is mapped there for execution, nor is anything
+ * * -ENOENT	- Nothing is mapped there for execution, nor is anything
  *		  registered. Also if there is no memory to look into it, if the
  *		  task is exiting and it has not been looked into before, and for
  *		  32-bit and x32 programs
@@ -819,7 +887,7 @@ int unwind_user_section_find(unsigned long ip,
 	if (current->flags & PF_EXITING)
 		goto out;
 
-	unwind_section_discover(&lookup.new, &section->sframe, lookup.file);
+	unwind_section_discover(&lookup, &section->sframe);
 
 	/* Then what was found out may be that nothing could be read. */
 	ret = -EINTR;

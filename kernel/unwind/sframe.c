@@ -357,6 +357,7 @@ static int sframe_find_fre(const struct sframe_section *sec,
 	u32 size = head;
 	u32 pos = fde->pos;
 	u32 found = pos;
+	u32 scanned = 0;
 	int err;
 
 	*info = 0;
@@ -367,6 +368,9 @@ static int sframe_find_fre(const struct sframe_section *sec,
 	for (i = 0; i < fde->num_fres; i++) {
 		/* Keep what was found, the next FRE may not be better. */
 		if (pos + head > chunk->len) {
+			scanned += found;
+			if (scanned > SFRAME_FRES_LEN_MAX)
+				return -EINVAL;
 			err = sframe_advance(sec, chunk, found);
 			if (err)
 				return err;

@@ -167,6 +167,8 @@ struct sframe_attr_v3 {
  * 3 cannot tell of more.
  */
 #define SFRAME_FRES_MAX			U16_MAX
+/* The most bytes of them that a lookup goes through: it must not take for long. */
+#define SFRAME_FRES_LEN_MAX		SZ_256K
 
 /*
  * Into how many parts the FDEs are divided. Where each starts is remembered, so

@@ -20,6 +20,12 @@
 #define DECOY(m)	image_addr(m, code_decoy)
 /* Frames up to code_mark in every chain here. */
 #define CUT		2
+/*
+ * Bytes of kernel memory: what a task remembers of its walks, and what its mm does
+ * of a library with a section, as allocated.
+ */
+#define TASK_MEMORY_MAX		(64ULL << 10)
+#define LIBRARY_MEMORY_MAX	1024ULL
 
 enum file {
 	WHOLE,
@@ -238,31 +244,175 @@ TEST_F(discovery, deleted_file)
 	image_unmap(&m);
 }
 
-/* More libraries than a chain of a few frames needs. */
+/* ---- memory of the kernel ------------------------------------------------------- */
+
+/* What this task allocates by kmalloc(), by its tracepoint. */
+struct kmalloc_count {
+	struct perf_event_mmap_page	*page;
+	int				fd;
+	unsigned int			nr;
+	__u64				bytes;
+};
+
+/* PERF_SAMPLE_RAW of kmem:kmalloc, see its format file. */
+struct kmalloc_sample {
+	struct perf_event_header	header;
+	__u32				size;
+	__u64				common;
+	__u64				call_site;
+	__u64				ptr;
+	__u64				bytes_req;
+	__u64				bytes_alloc;
+} __attribute__((packed));
+
+#define KMALLOC_PAGES	64
+
+static int kmalloc_count_open(struct kmalloc_count *k, long tracepoint)
+{
+	struct perf_event_attr attr = {
+		.size		= sizeof(attr),
+		.type		= PERF_TYPE_TRACEPOINT,
+		.config		= tracepoint,
+		.sample_period	= 1,
+		.sample_type	= PERF_SAMPLE_RAW,
+		.disabled	= 1,
+	};
+
+	memset(k, 0, sizeof(*k));
+	k->fd = defer_event_open(&attr, 0, -1, 0);
+	if (k->fd < 0)
+		return -1;
+	k->page = mmap(NULL, (KMALLOC_PAGES + 1) * IMAGE_PAGE,
+		       PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, 0);
+	return k->page == MAP_FAILED ? -1 : 0;
+}
+
+/* Adds up all samples.  The buffer must not have wrapped, nor lost any. */
+static int kmalloc_count_close(struct kmalloc_count *k)
+{
+	__u64 head = __atomic_load_n(&k->page->data_head, __ATOMIC_ACQUIRE);
+	const char *data = (const char *)k->page + IMAGE_PAGE;
+	int ret = 0;
+	__u64 at;
+
+	for (at = 0; at < head && head < KMALLOC_PAGES * IMAGE_PAGE; ) {
+		const struct kmalloc_sample *sample = (const void *)(data + at);
+
+		if (sample->header.type != PERF_RECORD_SAMPLE ||
+		    sample->header.size < sizeof(*sample)) {
+			ret = -1;
+			break;
+		}
+		k->nr++;
+		k->bytes += sample->bytes_alloc;
+		at += sample->header.size;
+	}
+	munmap(k->page, (KMALLOC_PAGES + 1) * IMAGE_PAGE);
+	close(k->fd);
+	return at == head ? ret : -1;
+}
+
+/* More libraries than a chain of a few frames needs, and what they cost. */
 TEST_F(discovery, hundred_libraries)
 {
 	static struct image_map maps[100];
 	const unsigned int nr = ARRAY_SIZE(maps);
+	struct kmalloc_count kmalloc;
 	unsigned int i, n = 0;
+	__u64 task, first;
 	struct chain c;
 
-	SESSION_OPEN(&self->s);
 	for (i = 0; i < nr; i++) {
 		ASSERT_EQ(0, image_map(&maps[i], &self->im[WHOLE],
 				       self->fd[WHOLE], 0));
 	}
-	for (n = 0; n < 3; n++) {
+	SESSION_OPEN(&self->s);
+	/* What the task itself takes, and this program's own mappings. */
+	ASSERT_EQ(0, kmalloc_count_open(&kmalloc,
+					DEFER_TRACEPOINT("kmem/kmalloc")));
+	ASSERT_EQ(0, ioctl(kmalloc.fd, PERF_EVENT_IOC_ENABLE, 0));
+	syscall(NR_SAMPLE_CALL, 0);
+	ASSERT_EQ(0, ioctl(kmalloc.fd, PERF_EVENT_IOC_DISABLE, 0));
+	ASSERT_EQ(0, kmalloc_count_close(&kmalloc));
+	task = kmalloc.bytes;
+	EXPECT_LT(0, task);
+	EXPECT_GE(TASK_MEMORY_MAX, task);
+	for (n = 1; n < 4; n++) {
 		chain_begin(&c, &maps[0]);
 		for (i = 0; i < nr; i++)
 			chain_add(&c, &maps[i], i % 2 ? code_sp : code_fp);
 		chain_add(&c, &maps[nr / 2], code_leaf);
+		ASSERT_EQ(0, kmalloc_count_open(&kmalloc,
+						DEFER_TRACEPOINT("kmem/kmalloc")));
+		ASSERT_EQ(0, ioctl(kmalloc.fd, PERF_EVENT_IOC_ENABLE, 0));
 		chain_sample(&c);
+		ASSERT_EQ(0, ioctl(kmalloc.fd, PERF_EVENT_IOC_DISABLE, 0));
+		ASSERT_EQ(0, kmalloc_count_close(&kmalloc));
 		self->nr_want = chain_expect(&c, self->want,
 					     LEAF_IP(&maps[nr / 2]), -1);
 		EXPECT_NEXT(&self->s, n, self->want, self->nr_want);
+		if (n == 1) {
+			first = kmalloc.bytes;
+			EXPECT_LE(nr, kmalloc.nr);
+			EXPECT_GE(nr * LIBRARY_MEMORY_MAX, first);
+			TH_LOG("memory: %llu bytes for the task, %llu bytes in %u allocations for %u libraries",
+			       task, first, kmalloc.nr, nr);
+			continue;
+		}
+		/* It is remembered; what opening the event has mapped is not. */
+		EXPECT_GE(2 * LIBRARY_MEMORY_MAX, kmalloc.bytes) {
+			TH_LOG("%llu bytes in %u allocations", kmalloc.bytes, kmalloc.nr);
+		}
 	}
 	for (i = 0; i < nr; i++)
 		image_unmap(&maps[i]);
+}
+
+/*
+ * The headers are read where they are mapped, and from the file where they are not,
+ * if it can be read like that.
+ */
+TEST_F(discovery, headers)
+{
+	static const struct {
+		bool direct;
+		bool unmap;
+		enum file file;
+	} cases[] = {
+		{ false, false, WHOLE },
+		{ false, true, WHOLE },
+		{ true, false, WHOLE },
+		{ true, true, BARE },
+	};
+	const char *path = file_path(self->dir, "headers");
+	unsigned int i;
+	struct chain c;
+	int fd;
+
+	SESSION_OPEN(&self->s);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct image_map m = {};
+
+		/* Another file each time. */
+		fd = make_file(&self->im[WHOLE], path);
+		ASSERT_LE(0, fd);
+		close(fd);
+		fd = open(path, O_RDONLY | O_CLOEXEC | (cases[i].direct ? O_DIRECT : 0));
+		if (fd < 0 && cases[i].direct && errno == EINVAL) {
+			TH_LOG("no direct I/O in %s", self->dir);
+			break;
+		}
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, image_map(&m, &self->im[WHOLE], fd, 0));
+		if (cases[i].unmap)
+			ASSERT_EQ(0, munmap((void *)m.base, IMAGE_PAGE));
+		chain_one(&c, &m);
+		chain_sample(&c);
+		EXPECT_ONE(i, &c, &m, cases[i].file, "case %u", i);
+		image_unmap(&m);
+		close(fd);
+		ASSERT_EQ(0, unlink(path));
+	}
 }
 
 /* By the C library, and again in place of another library. */

@@ -342,6 +342,92 @@ TEST_F(sframe, replaced)
 
 /* ---- sections that change ------------------------------------------------------------ */
 
+/* Register the table for functions of the text at m: only this one, or all but two. */
+static int add_funcs(const struct image_map *m, const unsigned char *table, size_t len,
+		     const char *only, const char *not1, const char *not2)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < ARRAY_SIZE(sframe_funcs); i++) {
+		const struct sframe_func *f = &sframe_funcs[i];
+
+		if (only ? f->start != only : f->start == not1 || f->start == not2)
+			continue;
+		err = sframe_add(table, len, image_addr(m, f->start),
+				 image_addr(m, f->end));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static void del_funcs(const struct image_map *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sframe_funcs); i++)
+		sframe_del(image_addr(m, sframe_funcs[i].start),
+			   image_addr(m, sframe_funcs[i].end));
+}
+
+/*
+ * Parts of a mapped file that has no table are registered one after the other.  A walk
+ * comes through a part that is not before it comes to one that is, and that was known
+ * to have no rule.
+ */
+TEST_F(sframe, parts_of_a_mapped_file)
+{
+	const struct image_opts o = {
+		.sframe = variant->sframe,
+		.no_sframe = true,
+	};
+	__u64 want[2 * CHAIN_MAX + 1];
+	struct image_map m = {};
+	const __u64 *ips = NULL;
+	unsigned int i, nr_want;
+	unsigned char *table;
+	struct image im;
+	struct chain c;
+	size_t len;
+	int fd, nr;
+
+	ASSERT_EQ(0, image_build(&im, &o));
+	fd = image_file(&im, NULL);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, image_map(&m, &im, fd, 0));
+	/* Not farther away than version 2 can tell. */
+	table = mmap(NULL, SFRAME_MAX_SIZE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, table);
+	len = sframe_build(table, &o.sframe, (__u64)table, m.text);
+
+	chain_begin(&c, &m);
+	chain_add(&c, &m, code_sp);
+	chain_add(&c, &m, code_mark);
+	chain_add(&c, &m, code_fp);
+	chain_add(&c, &m, code_leaf);
+	nr_want = chain_expect(&c, want, image_addr(&m, code_leaf_ip), -1);
+
+	SESSION_OPEN(&self->s);
+	ASSERT_EQ(0, add_funcs(&m, table, len, code_leaf, NULL, NULL));
+	for (i = 0; i < 2; i++) {
+		chain_sample(&c);
+		ASSERT_EQ(0, defer_wait_samples(&self->s, i + 1, 5));
+		nr = sample_stack(&self->s, i, &ips);
+		EXPECT_FALSE(defer_same(ips, nr, want, nr_want));
+	}
+	ASSERT_EQ(0, add_funcs(&m, table, len, NULL, code_leaf, code_fp));
+	chain_sample(&c);
+	EXPECT_NEXT(&self->s, 2, want, nr_want);
+
+	del_funcs(&m);
+	munmap(table, SFRAME_MAX_SIZE);
+	image_unmap(&m);
+	image_free(&im);
+	close(fd);
+}
+
 TEST_F(sframe, section_overwritten)
 {
 	SESSION_OPEN(&self->s);

@@ -38,11 +38,13 @@ TEST(cache)
 
 	/* What is put is got, and what is newer stays. */
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
-		unwind_rule_cache_put(cache, TEXT, 1 + i, &rules[i]);
+		unwind_rule_cache_put(cache, TEXT, 1 + i,
+				      UNWIND_RULE_HINTS - 1 - i, &rules[i]);
 		EXPECT_EQ(NULL, unwind_rule_cache_find(cache, TEXT + 1));
 		entry = unwind_rule_cache_find(cache, TEXT);
 		ASSERT_NE(NULL, entry);
 		EXPECT_EQ(1 + i, entry->section);
+		EXPECT_EQ(UNWIND_RULE_HINTS - 1 - i, unwind_rule_cache_hint(entry));
 		memset(&rule, 0xff, sizeof(rule));
 		ASSERT_TRUE(unwind_rule_cache_get(entry, &rule));
 		EXPECT_TRUE(same_rule(&rules[i], &rule))
@@ -50,13 +52,14 @@ TEST(cache)
 	}
 
 	/* That there is no rule is remembered, too. */
-	unwind_rule_cache_put(cache, TEXT, 1, NULL);
+	unwind_rule_cache_put(cache, TEXT, 1, 7, NULL);
 	entry = unwind_rule_cache_find(cache, TEXT);
 	ASSERT_NE(NULL, entry);
+	EXPECT_EQ(7, unwind_rule_cache_hint(entry));
 	EXPECT_FALSE(unwind_rule_cache_get(entry, &rule));
 
 	/* A register that has no room in an entry: as if there were no rule. */
-	unwind_rule_cache_put(cache, TEXT, 1, &vector);
+	unwind_rule_cache_put(cache, TEXT, 1, 0, &vector);
 	entry = unwind_rule_cache_find(cache, TEXT);
 	ASSERT_NE(NULL, entry);
 	EXPECT_FALSE(unwind_rule_cache_get(entry, &rule));
@@ -67,17 +70,17 @@ TEST(cache)
 		    unwind_rule_cache_set(cache, TEXT))
 			others[nr++] = ip;
 	}
-	unwind_rule_cache_put(cache, TEXT, 1, &rules[0]);
-	unwind_rule_cache_put(cache, others[0], 1, &rules[1]);
+	unwind_rule_cache_put(cache, TEXT, 1, 0, &rules[0]);
+	unwind_rule_cache_put(cache, others[0], 1, 0, &rules[1]);
 	EXPECT_NE(NULL, unwind_rule_cache_find(cache, TEXT));
 	EXPECT_NE(NULL, unwind_rule_cache_find(cache, others[0]));
-	unwind_rule_cache_put(cache, others[1], 1, &rules[2]);
+	unwind_rule_cache_put(cache, others[1], 1, 0, &rules[2]);
 	EXPECT_EQ(NULL, unwind_rule_cache_find(cache, TEXT));
 	ASSERT_NE(NULL, unwind_rule_cache_find(cache, others[0]));
 	ASSERT_NE(NULL, unwind_rule_cache_find(cache, others[1]));
 
 	/* The older one, renewed, displaces no other. */
-	unwind_rule_cache_put(cache, others[0], 2, &rules[3]);
+	unwind_rule_cache_put(cache, others[0], 2, 0, &rules[3]);
 	EXPECT_EQ(2, unwind_rule_cache_find(cache, others[0])->section);
 	ASSERT_NE(NULL, unwind_rule_cache_find(cache, others[1]));
 	ASSERT_TRUE(unwind_rule_cache_get(unwind_rule_cache_find(cache, others[1]),
@@ -86,7 +89,7 @@ TEST(cache)
 
 	/* All addresses have a place. */
 	for (ip = TEXT; ip < TEXT + 0x10000; ip++) {
-		unwind_rule_cache_put(cache, ip, 1, &rules[0]);
+		unwind_rule_cache_put(cache, ip, 1, 0, &rules[0]);
 		EXPECT_NE(NULL, unwind_rule_cache_find(cache, ip));
 	}
 

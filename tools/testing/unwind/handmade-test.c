@@ -502,6 +502,29 @@ TEST_F(section, too_many_fres)
 	free(fres);
 }
 
+/* Not too many, but long ones, all for the same address. */
+TEST_F(section, too_long_fres)
+{
+	const u32 fre_size = 1 + 1 + 2 * sizeof(u32);
+	const u32 nr = SFRAME_FRES_LEN_MAX / fre_size;
+	struct unwind_user_rule rule;
+	struct test_fde fde = { .start = TEXT, .size = 32, .num_fres = nr };
+	struct test_fre *fres;
+	u32 i;
+
+	fres = calloc(nr + SFRAME_FRES_MAX / 100, sizeof(*fres));
+	ASSERT_NE(NULL, fres);
+	for (i = 0; i < nr + SFRAME_FRES_MAX / 100; i++)
+		fres[i] = (struct test_fre) {
+			.sp = true, .nr = 2, .width = SFRAME_WIDTH_MAX, .words = { 16, -16 },
+		};
+	fde.fres = fres;
+	EXPECT_EQ(0, find_one(self, variant, &fde, 0, &rule));
+	fde.num_fres += SFRAME_FRES_MAX / 100;
+	EXPECT_EQ(-EINVAL, find_one(self, variant, &fde, 0, &rule));
+	free(fres);
+}
+
 /* FREs of the largest size: a chunk holds one and a part of the next. */
 TEST_F(section, large_fres)
 {
