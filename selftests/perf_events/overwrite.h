@@ -122,10 +122,10 @@ struct ow_snapshot {
 	char	*copy;
 	/* The whole records: bytes, and their positions in the stream. */
 	char	*records;
-	__u64	start;
-	__u64	end;
+	unsigned long start;
+	unsigned long end;
 	/* Bytes that were overwritten while they were copied. */
-	__u64	dropped;
+	unsigned long dropped;
 };
 
 /*
@@ -136,8 +136,8 @@ static inline int
 ow_snapshot(const struct perf_event_mmap_page *page, struct ow_snapshot *s)
 {
 	const char *data = (const char *)page + page->data_offset;
-	const __u64 size = page->data_size;
-	__u64 head, tail, now, pos, n;
+	const unsigned long size = page->data_size;
+	unsigned long head, tail, now, pos, n;
 
 	/* (C) */
 	head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
@@ -146,9 +146,10 @@ ow_snapshot(const struct perf_event_mmap_page *page, struct ow_snapshot *s)
 	s->records = s->copy;
 	s->start = tail;
 	s->end = tail;
-	if (head == tail)
+	/* Nothing was ever written. */
+	if (!head)
 		return 1;
-	if ((long)(head - tail) < 0)
+	if ((long)(head - tail) <= 0)
 		return 0;
 	if (head - tail > size)
 		return -1;
@@ -174,7 +175,7 @@ ow_snapshot(const struct perf_event_mmap_page *page, struct ow_snapshot *s)
 
 /* The record at a position, NULL if there is none that is whole. */
 static inline const struct perf_event_header *
-ow_record(const struct ow_snapshot *s, __u64 pos)
+ow_record(const struct ow_snapshot *s, unsigned long pos)
 {
 	const struct perf_event_header *h;
 

@@ -293,7 +293,7 @@ TEST_F(overwrite, inherit_per_task_is_refused)
 static int count(struct ow_snapshot *s, __u32 type)
 {
 	const struct perf_event_header *h;
-	__u64 pos;
+	unsigned long pos;
 	int n = 0;
 
 	for (pos = s->start; pos != s->end; pos += h->size) {
@@ -400,7 +400,8 @@ static __u64 lost_of(int fd)
 static __u64 lost_in(struct ow_snapshot *s)
 {
 	const struct perf_event_header *h;
-	__u64 pos, lost = 0;
+	unsigned long pos;
+	__u64 lost = 0;
 
 	for (pos = s->start; pos != s->end; pos += h->size) {
 		h = ow_record(s, pos);

@@ -38,18 +38,20 @@ static ssize_t snapshot(const struct perf_event_mmap_page *page, char *copy,
 			const char **records)
 {
 	const char *data = (const char *)page + page->data_offset;
-	const __u64 size = page->data_size;
-	__u64 head, tail, now, pos, n;
+	/* As wide as the kernel's positions, or less: they wrap together. */
+	const unsigned long size = page->data_size;
+	unsigned long head, tail, now, pos, n;
 	int i;
 
 	for (i = 0; i < TRIES; i++) {
 		/* (C), in front of data_tail and of the data. */
 		head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
 		tail = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
-		if (head == tail)
+		/* Nothing was ever written. */
+		if (!head)
 			return 0;
 		/* So much was written since head was read. */
-		if ((long)(head - tail) < 0)
+		if ((long)(head - tail) <= 0)
 			continue;
 
 		for (pos = tail; pos != head; pos += n) {

@@ -59,8 +59,8 @@ FIXTURE(stress) {
 	struct ow_snapshot snap;
 	/* The last snapshot, each byte at its place in the buffer. */
 	char		*image;
-	__u64		image_start;
-	__u64		image_end;
+	unsigned long	image_start;
+	unsigned long	image_end;
 	/* Why a snapshot is not what it should be. */
 	char		why[256];
 };
@@ -369,9 +369,9 @@ static bool check_sample(FIXTURE_DATA(stress) *self,
 /* Compares with the last snapshot and takes its place. */
 static bool check_image(FIXTURE_DATA(stress) *self)
 {
-	const __u64 size = self->page->data_size;
+	const unsigned long size = self->page->data_size;
 	struct ow_snapshot *s = &self->snap;
-	__u64 pos, n;
+	unsigned long pos, n;
 
 	for (pos = s->start; pos != s->end; pos += n) {
 		char *at = self->image + pos % size;
@@ -385,8 +385,7 @@ static bool check_image(FIXTURE_DATA(stress) *self)
 			if (n > self->image_end - pos)
 				n = self->image_end - pos;
 			if (memcmp(at, is, n))
-				BAD("two snapshots differ at %llu",
-				    (unsigned long long)pos);
+				BAD("two snapshots differ at %lu", pos);
 		} else if ((long)(self->image_start - pos) > 0 &&
 			   n > self->image_start - pos) {
 			/* Older than the last snapshot: cannot be. */
@@ -402,16 +401,15 @@ static bool check_image(FIXTURE_DATA(stress) *self)
 static bool check_snapshot(FIXTURE_DATA(stress) *self, unsigned long *records)
 {
 	const struct perf_event_header *h;
+	unsigned long pos;
 	unsigned int i;
-	__u64 pos;
 
 	for (i = 0; i < self->nr_events; i++)
 		self->events[i].seen = false;
 	for (pos = self->snap.start; pos != self->snap.end; pos += h->size) {
 		h = ow_record(&self->snap, pos);
 		if (!h)
-			BAD("no record at %llu",
-			    (unsigned long long)pos);
+			BAD("no record at %lu", pos);
 		switch (h->type) {
 		case PERF_RECORD_SAMPLE:
 			if (!check_sample(self, h))

@@ -7,7 +7,7 @@
  * A debugger wants the end of a trace, and the traced task is stopped while it
  * looks.  With perf_event_attr::overwrite the kernel writes into a small buffer
  * forever, and data_tail says where the oldest record begins: nothing has to be
- * polled, and since the task is stopped nothing changes under the reader.
+ * polled or paused.
  *
  * Runs COMMAND under ptrace, samples its instruction pointer, and prints the last
  * records whenever a signal stops it (SIGSEGV, SIGABRT, one from kill(1)), before
@@ -32,6 +32,7 @@
 #define DEFAULT_HZ	1000
 #define DEFAULT_RECORDS	10
 #define NSEC_PER_USEC	1000
+#define TRIES		100
 
 /* PERF_SAMPLE_IP | PERF_SAMPLE_TIME */
 struct sample {
@@ -75,47 +76,83 @@ static int open_event(pid_t pid, unsigned long hz)
 	return fd;
 }
 
-/* Headers never wrap around, records may. */
-static void get(const struct perf_event_mmap_page *page, __u64 pos, void *to,
-		size_t len)
+/*
+ * The task is stopped, but has told so before it left its CPU: what it writes
+ * there may still come.  Hence the records are copied, and data_tail is read once
+ * more, as the documentation of the buffer says.  Returns how many bytes of whole
+ * records start at *records.
+ */
+static size_t snapshot(const struct perf_event_mmap_page *page, char *copy,
+		       const char **records)
 {
 	const char *data = (const char *)page + page->data_offset;
-	size_t at = pos % page->data_size, first = page->data_size - at;
+	const unsigned long size = page->data_size;
+	unsigned long head, tail, now, first;
+	int i;
 
-	if (first > len)
-		first = len;
-	memcpy(to, data + at, first);
-	memcpy((char *)to + first, data, len - first);
+	for (i = 0; i < TRIES; i++) {
+		head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+		tail = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
+		if (!head)
+			return 0;
+		if ((long)(head - tail) <= 0)
+			continue;
+
+		first = size - tail % size;
+		if (first > head - tail)
+			first = head - tail;
+		memcpy(copy, data + tail % size, first);
+		memcpy(copy + first, data, head - tail - first);
+
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		now = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
+		if ((long)(head - now) <= 0)
+			continue;
+		*records = copy + (now - tail);
+		return head - now;
+	}
+	return 0;
 }
 
-/* The task is stopped: one look at the positions will do. */
-static void print_tail(const struct perf_event_mmap_page *page,
+/* The record at @p, NULL behind the last one. */
+static const struct perf_event_header *record(const char *p, const char *end)
+{
+	const struct perf_event_header *header = (const void *)p;
+
+	if (end - p < (long)sizeof(*header) || header->size < sizeof(*header) ||
+	    header->size > end - p)
+		return NULL;
+	return header;
+}
+
+static void print_tail(const struct perf_event_mmap_page *page, char *copy,
 		       unsigned long max)
 {
-	__u64 head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-	__u64 tail = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
+	const struct perf_event_header *header;
 	unsigned long nr = 0, nth = 0;
-	struct sample sample;
-	__u64 pos, last = 0;
+	const struct sample *sample;
+	const char *p, *end, *start = copy;
+	__u64 last = 0;
+	size_t len;
 
-	for (pos = tail; pos != head; pos += sample.header.size) {
-		get(page, pos, &sample.header, sizeof(sample.header));
-		if (sample.header.type != PERF_RECORD_SAMPLE)
+	len = snapshot(page, copy, &start);
+	end = start + len;
+	for (p = start; (header = record(p, end)); p += header->size) {
+		if (header->type != PERF_RECORD_SAMPLE)
 			continue;
-		get(page, pos, &sample, sizeof(sample));
-		last = sample.time;
+		sample = (const void *)p;
+		last = sample->time;
 		nr++;
 	}
 	printf("the last of %lu records, of %llu bytes written:\n", nr,
-	       (unsigned long long)head);
-	for (pos = tail; pos != head; pos += sample.header.size) {
-		get(page, pos, &sample.header, sizeof(sample.header));
-		if (sample.header.type != PERF_RECORD_SAMPLE || nth++ + max < nr)
+	       (unsigned long long)page->data_head);
+	for (p = start; (header = record(p, end)); p += header->size) {
+		if (header->type != PERF_RECORD_SAMPLE || nth++ + max < nr)
 			continue;
-		get(page, pos, &sample, sizeof(sample));
+		sample = (const void *)p;
 		printf("%10lld us  %#llx\n",
-		       (long long)(sample.time - last) / NSEC_PER_USEC,
-		       (unsigned long long)sample.ip);
+		       (long long)(sample->time - last) / NSEC_PER_USEC,
+		       (unsigned long long)sample->ip);
 	}
 	fflush(stdout);
 }
@@ -125,6 +162,7 @@ int main(int argc, char **argv)
 	unsigned long hz = DEFAULT_HZ, max = DEFAULT_RECORDS;
 	struct perf_event_mmap_page *page;
 	int fd, opt, status, sig;
+	char *copy;
 	pid_t pid;
 
 	while ((opt = getopt(argc, argv, "+f:n:")) != -1) {
@@ -165,6 +203,9 @@ int main(int argc, char **argv)
 		    MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		die("mmap");
+	copy = malloc(DATA_PAGES * sysconf(_SC_PAGESIZE));
+	if (!copy)
+		die("malloc");
 
 	for (sig = 0; ; sig = WSTOPSIG(status)) {
 		if (ptrace(PTRACE_CONT, pid, NULL, (void *)(long)sig))
@@ -174,7 +215,7 @@ int main(int argc, char **argv)
 		if (!WIFSTOPPED(status))
 			break;
 		printf("%s: ", strsignal(WSTOPSIG(status)));
-		print_tail(page, max);
+		print_tail(page, copy, max);
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -371,7 +371,7 @@ static int do_test_merge(bool needs_swap)
 	put_record(&file, COOKIE(5), 101, 560, 0x5100);
 	put_record(&file, COOKIE(5), 101, 520, 0x5000);
 
-	/* More ties than are looked at, the right one is too far */
+	/* More ties than the 32 that are looked at, the right one is too far */
 	for (int i = 0; i < 1000; i++)
 		put_record(&file, COOKIE(6), 1000 + i, 600 + i, 0x6000 + i);
 
@@ -417,7 +417,7 @@ static int do_test_merge(bool needs_swap)
 
 	SAMPLE_GETS("many ties, near", COOKIE(6), 1010, 600, 0x600a);
 	SAMPLE_GETS("many ties, far", COOKIE(6), 1900, 600, 0x6000);
-	SAMPLE_GETS("many ties, far but later", COOKIE(6), 1900, 1490, 0x6000 + 900);
+	SAMPLE_GETS("many ties, later than those", COOKIE(6), 1900, 1490, 0x6000 + 31);
 
 	SAMPLE_GETS("AUX data", COOKIE(7), 101, 690, NO_RECORD);
 	SAMPLE_GETS("last record", COOKIE(8), 101, 790, 0x8000);
@@ -443,6 +443,50 @@ static int test__deferred_merge_swapped(struct test_suite *test __maybe_unused,
 					int subtest __maybe_unused)
 {
 	return do_test_merge(/*needs_swap=*/true);
+}
+
+/* Cookies with each distance, in no order, and with and without others between */
+#define INDEXED_RECORDS	2000
+
+static u64 indexed_cookie(int i)
+{
+	return 1 + ((u64)i << i * 50 / INDEXED_RECORDS);
+}
+
+static int test__deferred_index(struct test_suite *test __maybe_unused,
+				int subtest __maybe_unused)
+{
+	struct callchain_deferred *cd = NULL;
+	struct fake_file file;
+	int ret = TEST_FAIL;
+
+	if (fake_file__init(&file, SAMPLE_TYPE_TIME, false))
+		goto out;
+
+	/* 7 has no divisor in common with their number. */
+	for (int i = 0; i < INDEXED_RECORDS; i++) {
+		int nr = i * 7 % INDEXED_RECORDS;
+
+		put_record(&file, indexed_cookie(nr), 101, 100, (nr + 1) * 16);
+	}
+	put_record(&file, UINT64_MAX, 101, 100, 0x1000);
+
+	cd = fake_file__index(&file);
+	CHECK("index", cd);
+	for (int i = 0; i < INDEXED_RECORDS; i++) {
+		SAMPLE_GETS("there", indexed_cookie(i), 101, 90, (i + 1) * 16);
+		if (indexed_cookie(i) + 1 != indexed_cookie(i + 1)) {
+			SAMPLE_GETS("not there", indexed_cookie(i) + 1, 101, 90, NO_RECORD);
+			SAMPLE_GETS("not there", indexed_cookie(i + 1) - 1, 101, 90, NO_RECORD);
+		}
+	}
+	SAMPLE_GETS("last", UINT64_MAX, 101, 90, 0x1000);
+	SAMPLE_GETS("before the last", UINT64_MAX - 1, 101, 90, NO_RECORD);
+	ret = TEST_OK;
+out:
+	callchain_deferred__delete(cd);
+	fake_file__exit(&file);
+	return ret;
 }
 
 /* Where events carry no time the order is that of the file. */
@@ -1145,6 +1189,7 @@ static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Merging", deferred_merge),
 	TEST_CASE("Merging, other byte order", deferred_merge_swapped),
 	TEST_CASE("Merging without time", deferred_no_time),
+	TEST_CASE("Index", deferred_index),
 	TEST_CASE("Merging, compressed", deferred_compressed),
 	TEST_CASE("Truncated and crafted files", deferred_bad_file),
 	TEST_CASE("Statistics", deferred_stats),

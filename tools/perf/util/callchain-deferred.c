@@ -59,8 +59,8 @@
 #define READ_AHEAD	2048
 
 /*
- * Records of one cookie with the wrong tid that are looked at for the right
- * one. Cookies are unique, so there are more in crafted files only.
+ * Records of one cookie that are looked at for the right one. Cookies are unique,
+ * so there are more in crafted files only.
  */
 #define MAX_TIES	32
 
@@ -72,14 +72,43 @@
 #define MAX_RECENT	64
 
 /*
- * 24 bytes for a record that can be 64 KiB. The tid is not here; it is read from
- * the record itself in the rare case that it matters.
+ * Tid and time are not here; they are read from the record itself in the rare case
+ * that they matter.
  */
 struct index_entry {
 	u64	cookie;
-	/* Time, or position in the file where events carry no time */
-	u64	order;
 	u64	pos;
+};
+
+/* Entries of a block. More are slower to find, fewer take more memory. */
+#define BLOCK_ENTRIES	32
+
+/* Of one u64, with 7 bits in a byte */
+#define PACKED_MAX	10
+
+/*
+ * The index stays as long as the session, so it is packed. Of each entry but the
+ * first one of a block only the differences to the entry before are stored, in as
+ * many bytes as they need. For a cookie that follows another one and a record that
+ * is some KiB away these are 3 or 4 bytes, and never more than 20.
+ */
+struct index_block {
+	struct index_entry	first;
+	/* Of the second entry in the packed ones */
+	size_t			offset;
+};
+
+struct packed_index {
+	struct index_block	*blocks;
+	size_t			nr_entries;
+	u8			*packed;
+};
+
+/* An entry of the packed index, and where the next one is */
+struct index_cursor {
+	struct index_entry	entry;
+	size_t			nr;
+	const u8		*next;
 };
 
 struct source_block {
@@ -147,9 +176,11 @@ struct callchain_deferred {
 	struct source			*sources;
 	u32				nr_sources;
 
-	struct index_entry		*index;
-	size_t				nr_index;
-	size_t				max_index;
+	struct packed_index		index;
+	/* As they are in the file, until they are packed */
+	struct index_entry		*entries;
+	size_t				nr_entries;
+	size_t				max_entries;
 
 	/* The record read last, in host byte order, and where it is from */
 	union {
@@ -265,7 +296,9 @@ void callchain_deferred__delete(struct callchain_deferred *cd)
 	for (u32 i = 0; i < cd->nr_sources; i++)
 		free(cd->sources[i].blocks);
 	free(cd->sources);
-	free(cd->index);
+	free(cd->entries);
+	free(cd->index.blocks);
+	free(cd->index.packed);
 	free(cd->chain);
 	free(cd);
 }
@@ -317,23 +350,21 @@ static s64 add_block(struct callchain_deferred *cd, u32 source_idx, struct decom
 	return start;
 }
 
-static int add_index_entry(struct callchain_deferred *cd, u64 cookie, u64 order,
-			   u64 pos)
+static int add_index_entry(struct callchain_deferred *cd, u64 cookie, u64 pos)
 {
-	if (cd->nr_index == cd->max_index) {
-		size_t max = cd->max_index ? cd->max_index * 2 : 1024;
-		struct index_entry *index = realloc(cd->index, max * sizeof(*index));
+	if (cd->nr_entries == cd->max_entries) {
+		size_t max = cd->max_entries ? cd->max_entries * 2 : 1024;
+		struct index_entry *entries = realloc(cd->entries, max * sizeof(*entries));
 
-		if (!index)
+		if (!entries)
 			return -ENOMEM;
 
-		cd->index = index;
-		cd->max_index = max;
+		cd->entries = entries;
+		cd->max_entries = max;
 	}
 
-	cd->index[cd->nr_index++] = (struct index_entry) {
+	cd->entries[cd->nr_entries++] = (struct index_entry) {
 		.cookie = cookie,
-		.order = order,
 		.pos = pos,
 	};
 
@@ -362,14 +393,12 @@ static u64 event__order(u64 time, u64 file_offset)
 
 /*
  * @buf holds the whole record in the byte order of the file, @header is its header
- * in that of the host, and @file_offset is what event__order() takes.
+ * in that of the host.
  */
 static int index_record(struct callchain_deferred *cd, const void *buf,
-			const struct perf_event_header *header, u32 source, u64 offset,
-			u64 file_offset)
+			const struct perf_event_header *header, u32 source, u64 offset)
 {
 	union perf_event *event = &cd->record.event;
-	u64 time = -1;
 
 	if (offset > POS_OFFSET_MAX)
 		return -EFBIG;
@@ -380,11 +409,7 @@ static int index_record(struct callchain_deferred *cd, const void *buf,
 	if (!record__check(cd))
 		return -EINVAL;
 
-	if (evlist__parse_sample_timestamp(cd->evlist, event, &time))
-		time = -1;
-
 	return add_index_entry(cd, event->callchain_deferred.cookie,
-			       event__order(time, file_offset),
 			       (u64)source << POS_OFFSET_BITS | offset);
 }
 
@@ -475,8 +500,7 @@ static int index_block(struct callchain_deferred *cd, u32 source, struct decomp 
 			break;
 
 		if (header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
-			err = index_record(cd, buf, &header, source, start + decomp->head,
-					   decomp->file_pos);
+			err = index_record(cd, buf, &header, source, start + decomp->head);
 			if (err)
 				return err;
 		}
@@ -565,7 +589,7 @@ int callchain_deferred__index_file(struct callchain_deferred *cd, int fd,
 				err = index_compressed(cd, buf, &header, blocks, pos,
 						       inflate, arg);
 			else
-				err = index_record(cd, buf, &header, source, pos, pos);
+				err = index_record(cd, buf, &header, source, pos);
 			if (err)
 				break;
 		}
@@ -584,53 +608,168 @@ static int index_entry__cmp(const void *va, const void *vb)
 
 	if (a->cookie != b->cookie)
 		return a->cookie < b->cookie ? -1 : 1;
-	if (a->order != b->order)
-		return a->order < b->order ? -1 : 1;
 	if (a->pos != b->pos)
 		return a->pos < b->pos ? -1 : 1;
 
 	return 0;
 }
 
-/* To be called once, after the last file. */
-int callchain_deferred__index_done(struct callchain_deferred *cd)
+/* 7 bits in a byte, the lowest first; the topmost bit says that more follow. */
+static u8 *pack_u64(u8 *to, u64 val)
 {
-	struct index_entry *index;
-
-	if (!cd->nr_index)
-		return 0;
-
-	/* The array grew by doubling, give back what is too much. */
-	index = realloc(cd->index, cd->nr_index * sizeof(*index));
-	if (index) {
-		cd->index = index;
-		cd->max_index = cd->nr_index;
+	while (val >= BIT(7)) {
+		*to++ = val | BIT(7);
+		val >>= 7;
 	}
-	qsort(cd->index, cd->nr_index, sizeof(*cd->index), index_entry__cmp);
-	pr_debug("%zu deferred callchains, %zu bytes of index\n",
-		 cd->nr_index, cd->nr_index * sizeof(*cd->index));
+	*to++ = val;
+
+	return to;
+}
+
+static const u8 *unpack_u64(const u8 *from, u64 *val)
+{
+	int shift = 0;
+
+	*val = 0;
+	do {
+		*val |= (u64)(*from & ~BIT(7)) << shift;
+		shift += 7;
+	} while (*from++ & BIT(7));
+
+	return from;
+}
+
+/* Small numbers for small differences: 0, -1, 1, -2, ... are 0, 1, 2, 3, ... */
+static u64 difference(u64 from, u64 to)
+{
+	s64 diff = to - from;
+
+	return (u64)diff << 1 ^ (diff < 0 ? UINT64_MAX : 0);
+}
+
+static u64 add_difference(u64 from, u64 packed)
+{
+	return from + (packed >> 1 ^ (packed & 1 ? UINT64_MAX : 0));
+}
+
+/* @entries are sorted. */
+static int packed_index__init(struct packed_index *index, const struct index_entry *entries,
+			      size_t nr)
+{
+	size_t nr_blocks = DIV_ROUND_UP(nr, BLOCK_ENTRIES);
+	size_t room = 0, used = 0;
+	void *packed;
+
+	index->blocks = malloc(nr_blocks * sizeof(*index->blocks));
+	if (!index->blocks)
+		return -ENOMEM;
+
+	for (size_t i = 0; i < nr; i++) {
+		const struct index_entry *entry = &entries[i];
+		u8 *to;
+
+		if (i % BLOCK_ENTRIES == 0) {
+			/* Of what all entries of a block can need */
+			if (room - used < 2 * PACKED_MAX * BLOCK_ENTRIES) {
+				room += room / 2 + 2 * PACKED_MAX * BLOCK_ENTRIES;
+				packed = realloc(index->packed, room);
+				if (!packed)
+					return -ENOMEM;
+				index->packed = packed;
+			}
+			index->blocks[i / BLOCK_ENTRIES] = (struct index_block) {
+				.first = *entry,
+				.offset = used,
+			};
+			continue;
+		}
+
+		to = pack_u64(index->packed + used, entry->cookie - entry[-1].cookie);
+		to = pack_u64(to, difference(entry[-1].pos, entry->pos));
+		used = to - index->packed;
+	}
+	index->nr_entries = nr;
+
+	/* Give back what is too much. */
+	packed = realloc(index->packed, max(used, (size_t)1));
+	if (packed)
+		index->packed = packed;
+
+	pr_debug("%zu deferred callchains, %zu bytes of index\n", nr,
+		 nr_blocks * sizeof(*index->blocks) + used);
 
 	return 0;
 }
 
-/* The first entry of the cookie at or after @order, or of a larger cookie */
-static size_t index__lower_bound(struct callchain_deferred *cd, u64 cookie, u64 order)
+static void index_cursor__set_block(struct index_cursor *cursor,
+				    const struct packed_index *index, size_t block)
 {
-	const struct index_entry key = { .cookie = cookie, .order = order, };
-	size_t first = 0, nr = cd->nr_index;
+	cursor->nr = block * BLOCK_ENTRIES;
+	cursor->entry = index->blocks[block].first;
+	cursor->next = index->packed + index->blocks[block].offset;
+}
 
-	while (nr) {
-		size_t half = nr / 2;
+/* Is there a next entry, with the same or a larger cookie? */
+static bool index_cursor__next(struct index_cursor *cursor, const struct packed_index *index)
+{
+	u64 cookie, pos;
 
-		if (index_entry__cmp(&cd->index[first + half], &key) < 0) {
-			first += half + 1;
-			nr -= half + 1;
-		} else {
-			nr = half;
-		}
+	if (cursor->nr + 1 == index->nr_entries)
+		return false;
+
+	if (++cursor->nr % BLOCK_ENTRIES == 0) {
+		index_cursor__set_block(cursor, index, cursor->nr / BLOCK_ENTRIES);
+		return true;
 	}
 
-	return first;
+	cursor->next = unpack_u64(cursor->next, &cookie);
+	cursor->next = unpack_u64(cursor->next, &pos);
+	cursor->entry.cookie += cookie;
+	cursor->entry.pos = add_difference(cursor->entry.pos, pos);
+
+	return true;
+}
+
+/* The first entry with the cookie, if there is one */
+static bool packed_index__find(const struct packed_index *index, u64 cookie,
+			       struct index_cursor *cursor)
+{
+	size_t first = 0, last = DIV_ROUND_UP(index->nr_entries, BLOCK_ENTRIES);
+
+	if (!index->nr_entries)
+		return false;
+
+	/* The last block that begins below the cookie, or the first one */
+	while (last - first > 1) {
+		size_t middle = first + (last - first) / 2;
+
+		if (index->blocks[middle].first.cookie < cookie)
+			first = middle;
+		else
+			last = middle;
+	}
+
+	index_cursor__set_block(cursor, index, first);
+	while (cursor->entry.cookie < cookie) {
+		if (!index_cursor__next(cursor, index))
+			return false;
+	}
+
+	return cursor->entry.cookie == cookie;
+}
+
+/* To be called once, after the last file. */
+int callchain_deferred__index_done(struct callchain_deferred *cd)
+{
+	int err = 0;
+
+	if (cd->nr_entries) {
+		qsort(cd->entries, cd->nr_entries, sizeof(*cd->entries), index_entry__cmp);
+		err = packed_index__init(&cd->index, cd->entries, cd->nr_entries);
+	}
+	zfree(&cd->entries);
+
+	return err;
 }
 
 static bool record__read_file(struct callchain_deferred *cd, int fd, u64 offset)
@@ -655,14 +794,9 @@ static bool record__read_file(struct callchain_deferred *cd, int fd, u64 offset)
 	       record__check(cd);
 }
 
-static bool record__read_block(struct callchain_deferred *cd, struct source *source,
-			       u64 offset)
+static struct source_block *source__block(struct source *source, u64 offset)
 {
-	union perf_event *event = &cd->record.event;
 	size_t first = 0, last = source->nr_blocks - 1;
-	struct source_block *block;
-	struct decomp *decomp;
-	bool delivered;
 
 	while (first < last) {
 		size_t middle = first + (last - first + 1) / 2;
@@ -672,8 +806,18 @@ static bool record__read_block(struct callchain_deferred *cd, struct source *sou
 		else
 			last = middle - 1;
 	}
-	block = &source->blocks[first];
-	decomp = block->decomp;
+
+	return &source->blocks[first];
+}
+
+static bool record__read_block(struct callchain_deferred *cd, struct source *source,
+			       u64 offset)
+{
+	struct source_block *block = source__block(source, offset);
+	union perf_event *event = &cd->record.event;
+	struct decomp *decomp = block->decomp;
+	bool delivered;
+
 	offset -= block->start;
 
 	memcpy(&event->header, decomp->data + offset, sizeof(event->header));
@@ -729,19 +873,47 @@ static bool tid_is_usable(u32 tid)
 	return tid && tid != (u32)-1;
 }
 
-static bool index_entry__has_tid(struct callchain_deferred *cd,
-				 const struct index_entry *entry, u32 tid)
-{
-	union perf_event *event = index_entry__record(cd, entry);
-	struct perf_sample sample;
+/* One of several records with the cookie of a sample */
+struct candidate {
+	struct index_entry	entry;
+	/* What event__order() has for it */
+	u64			order;
+	/* At or after the sample? */
+	bool			is_later;
+	bool			is_same_task;
+};
 
-	return event && !evlist__parse_sample(cd->evlist, event, &sample) &&
-	       sample.tid == tid;
+static void candidate__init(struct candidate *candidate, struct callchain_deferred *cd,
+			    const struct index_entry *entry, const struct perf_sample *sample,
+			    u64 order)
+{
+	struct source *source = &cd->sources[entry->pos >> POS_OFFSET_BITS];
+	union perf_event *event = index_entry__record(cd, entry);
+	u64 file_offset = entry->pos & POS_OFFSET_MAX;
+	struct perf_sample record = { .time = -1, };
+
+	if (source->nr_blocks)
+		file_offset = source__block(source, file_offset)->decomp->file_pos;
+	if (event)
+		evlist__parse_sample(cd->evlist, event, &record);
+
+	candidate->entry = *entry;
+	candidate->order = event__order(record.time, file_offset);
+	candidate->is_later = candidate->order >= order;
+	candidate->is_same_task = tid_is_usable(sample->tid) && record.tid == sample->tid;
 }
 
-static bool index__has_cookie(struct callchain_deferred *cd, size_t i, u64 cookie)
+/* Is @a, which is behind @b in the file, the better one? */
+static bool candidate__is_better(const struct candidate *a, const struct candidate *b)
 {
-	return i < cd->nr_index && cd->index[i].cookie == cookie;
+	if (a->is_later != b->is_later)
+		return a->is_later;
+	if (!a->is_later)
+		return a->order >= b->order;
+	if (a->is_same_task != b->is_same_task)
+		return a->is_same_task;
+
+	return a->order < b->order;
 }
 
 /*
@@ -754,24 +926,27 @@ static union perf_event *find_record(struct callchain_deferred *cd,
 				     struct perf_sample *sample, u64 order)
 {
 	u64 cookie = sample->deferred_cookie;
-	size_t pos = index__lower_bound(cd, cookie, order);
-	size_t i;
+	struct candidate best, other;
+	struct index_cursor cursor;
+	struct index_entry entry;
 
-	if (!index__has_cookie(cd, pos, cookie)) {
-		/* All of them are older, or there is none. */
-		if (!pos || !index__has_cookie(cd, pos - 1, cookie))
-			return NULL;
-		return index_entry__record(cd, &cd->index[pos - 1]);
+	if (!packed_index__find(&cd->index, cookie, &cursor))
+		return NULL;
+
+	entry = cursor.entry;
+	if (!index_cursor__next(&cursor, &cd->index) || cursor.entry.cookie != cookie)
+		return index_entry__record(cd, &entry);
+
+	candidate__init(&best, cd, &entry, sample, order);
+	for (int i = 1; i < MAX_TIES && cursor.entry.cookie == cookie; i++) {
+		candidate__init(&other, cd, &cursor.entry, sample, order);
+		if (candidate__is_better(&other, &best))
+			best = other;
+		if (!index_cursor__next(&cursor, &cd->index))
+			break;
 	}
 
-	if (index__has_cookie(cd, pos + 1, cookie) && tid_is_usable(sample->tid)) {
-		for (i = pos; index__has_cookie(cd, i, cookie) && i - pos < MAX_TIES; i++) {
-			if (index_entry__has_tid(cd, &cd->index[i], sample->tid))
-				return index_entry__record(cd, &cd->index[i]);
-		}
-	}
-
-	return index_entry__record(cd, &cd->index[pos]);
+	return index_entry__record(cd, &best.entry);
 }
 
 static struct waiting *waiting__findnew(struct callchain_deferred *cd, u32 tid)

@@ -8,29 +8,9 @@ shelldir=$(dirname "$0")
 # shellcheck source=lib/setup_python.sh
 . "${shelldir}"/lib/setup_python.sh
 
-err=0
 dir=$(mktemp -d /tmp/__perf_test.inject_deferred.XXXXX)
-
-cleanup() {
-  rm -rf "${dir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal or failure in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-fail() {
-  echo "FAIL: $1"
-  err=1
-}
-
-generate() {
-  "${PYTHON}" "${shelldir}"/lib/deferred_callchains.py "$@"
-}
+# shellcheck source=lib/callchain_deferred.sh
+. "${shelldir}"/lib/callchain_deferred.sh
 
 script() {
   perf script -i "$1" -F comm,tid,time,ip,sym 2> /dev/null
@@ -50,9 +30,9 @@ check_merged() {
   then
     fail "${what}: a record or a marker is left"
   fi
-  if perf evlist -v -i "${file}" | grep -q 'defer_'
+  if perf evlist -v -i "${file}" | grep -Eq 'defer_|[ {]overwrite: 1'
   then
-    fail "${what}: an event still asks for deferral"
+    fail "${what}: an event still has bits that older versions refuse"
   fi
 }
 
@@ -70,8 +50,8 @@ check_attr_size() {
 test_merge() {
   local lose=$1 input
 
-  generate --lose "${lose}" "${dir}/file"
-  generate --lose "${lose}" --pipe "${dir}/pipe"
+  generate --overwrite --lose "${lose}" "${dir}/file"
+  generate --overwrite --lose "${lose}" --pipe "${dir}/pipe"
   generate --lose "${lose}" --merged "${dir}/merged"
   script "${dir}/merged" > "${dir}/expected"
 
@@ -129,5 +109,4 @@ test_merge 7
 test_too_large
 test_options
 
-cleanup
-exit ${err}
+finish

@@ -10,54 +10,31 @@ shelldir=$(dirname "$0")
 
 skip_test_missing_symbol leafloop
 
-err=0
 dir=$(mktemp -d /tmp/__perf_test.overwrite.XXXXX)
+# shellcheck source=lib/callchain_deferred.sh
+. "${shelldir}"/lib/callchain_deferred.sh
+
 data="${dir}/perf.data"
-# One buffer, which is overwritten several times in a second.
-record=(perf record -B -e cpu-clock -F 2000 -m 4 --per-thread)
-workload_pid=
+# Buffers that are overwritten several times in a second. Maps are written after the
+# samples, and time tells that they are older.
+record=(perf record -B -T -e cpu-clock -F 2000 -m 4)
 
 # In percent of the deferred samples of a snapshot that must find their record
 min_merged=90
-
-cleanup() {
-  [ -z "${workload_pid}" ] || kill "${workload_pid}" 2> /dev/null || true
-  rm -rf "${dir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal or failure in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-skip() {
-  echo "Skip: $1"
-  cleanup
-  exit 2
-}
-
-fail() {
-  echo "FAIL: $1"
-  err=1
-}
 
 # May anything be expected here? From here on a failure is a failure.
 check_support() {
   if ! perf record -v -e cpu-clock --overwrite -o "${data}" -- true > "${dir}/log" 2>&1
   then
     cat "${dir}/log"
-    fail "cannot record"
-    return
+    give_up "cannot record"
   fi
 
   if grep -q 'The kernel does not move data_tail' "${dir}/log"
   then
     grep -q 'write_backward: 1' <(perf evlist -v -i "${data}") ||
-      fail "no write_backward where the kernel lacks the better way"
-    [ ${err} = 1 ] || skip "the kernel has no attr.overwrite"
+      give_up "no write_backward where the kernel lacks the better way"
+    skip "the kernel has no attr.overwrite"
   fi
 }
 
@@ -65,7 +42,7 @@ check_attr() {
   local what=$1 yes=$2 no=$3
   shift 3
 
-  "$@" -o "${data}" -- true 2> "${dir}/log"
+  "$@" -B -o "${data}" -- true 2> "${dir}/log"
   perf evlist -v -i "${data}" > "${dir}/attr"
   if ! grep -q "[ {]${yes}: 1" "${dir}/attr" || grep -q "[ {]${no}: 1" "${dir}/attr"
   then
@@ -102,48 +79,69 @@ sample_times() {
     done | sort -n | cut -d' ' -f2
 }
 
-# Records a running task, with a snapshot each time that perf gets SIGUSR2.
-take_snapshots() {
-  local nr=$1 perf_pid
-  shift
+answers_ping() {
+  echo ping >&"${control}"
+  read -r -t 1 <&"${ack}"
+}
 
-  rm -f "${data}"*
-  perf test -w leafloop 60 &
-  workload_pid=$!
-  "${record[@]}" "$@" --switch-output=signal -p "${workload_pid}" -o "${data}" \
-    2> "${dir}/log" &
+has_files() {
+  local files=("${data}".*)
+
+  [ -e "${files[0]}" ] && [ ${#files[@]} -ge "$1" ]
+}
+
+# start_record ARGUMENTS: perf takes a snapshot when it gets SIGUSR2.
+start_record() {
+  rm -f "${data}"* "${dir}/control" "${dir}/ack"
+  mkfifo "${dir}/control" "${dir}/ack"
+  exec {control}<> "${dir}/control" {ack}<> "${dir}/ack"
+  "${record[@]}" "$@" --switch-output=signal -o "${data}" \
+    --control="fifo:${dir}/control,${dir}/ack" 2> "${dir}/log" &
   perf_pid=$!
-  # perf takes no notice of signals before it has started.
-  sleep 4
-  for _ in $(seq "${nr}")
+  pids="${pids} ${perf_pid}"
+  # Signals that come before it records are ignored.
+  if ! wait_for 60 answers_ping
+  then
+    cat "${dir}/log"
+    give_up "perf record $* does not start"
+  fi
+}
+
+# take_snapshots NR: with some time between them. Those after the last signal are in
+# one more file, which may be short.
+take_snapshots() {
+  local i
+
+  for i in $(seq "$1")
   do
+    sleep 1
     kill -USR2 "${perf_pid}"
-    sleep 1.5
+    if ! wait_for 30 has_files "${i}"
+    then
+      cat "${dir}/log"
+      fail "no snapshot after ${i} signals"
+    fi
   done
   kill -INT "${perf_pid}"
   wait "${perf_pid}" || true
-  kill "${workload_pid}" || true
-  wait "${workload_pid}" 2> /dev/null || true
-  workload_pid=
+  exec {control}>&- {ack}>&-
   ls "${data}".* > "${dir}/files" 2> /dev/null || true
-  if [ "$(wc -l < "${dir}/files")" -lt "${nr}" ]
-  then
-    cat "${dir}/log"
-    fail "$* has written $(wc -l < "${dir}/files") files after ${nr} signals"
-  fi
 }
 
 test_snapshots() {
   local file last=0 first nr
 
-  take_snapshots 3 --overwrite
+  start_loop
+  start_record --overwrite --per-thread -p $!
+  take_snapshots 2
+  stop_tasks
   while read -r file
   do
     sample_times "${file}" > "${dir}/times"
     nr=$(wc -l < "${dir}/times")
     echo "snapshot of ${nr} samples"
     # What is written after the end may be little, it is the last one.
-    if [ "${nr}" -lt 50 ] && [ "${file}" != "$(tail -n 1 "${dir}/files")" ]
+    if [ "${nr}" -lt 10 ] && [ "${file}" != "$(tail -n 1 "${dir}/files")" ]
     then
       cat "${dir}/log"
       fail "a snapshot of ${nr} samples"
@@ -168,81 +166,124 @@ test_snapshots() {
 test_backward() {
   local file
 
-  take_snapshots 1 --overwrite=backward
+  start_loop
+  start_record --overwrite=backward --per-thread -p $!
+  take_snapshots 1
+  stop_tasks
   file=$(head -n 1 "${dir}/files")
   sample_times "${file}" > "${dir}/times"
-  if [ "$(wc -l < "${dir}/times")" -lt 50 ] || ! sort -n -r -c "${dir}/times"
+  if [ "$(wc -l < "${dir}/times")" -lt 10 ] || ! sort -n -r -c "${dir}/times"
   then
     head "${dir}/times"
     fail "--overwrite=backward does not write backward"
   fi
 }
 
-stat_of() {
-  awk -v name="$2" '$0 ~ "^ *" name " (events|samples):" {
-    sub("^ *" name " (events|samples): *", ""); n = $1
-  }
-  END { print n + 0 }' "$1"
-}
+# Those whose record is not there are shown as such, not as an address, and counted.
+check_deferred() {
+  local what=$1 file=$2 requested merged missing
 
-test_deferred() {
-  local file requested merged
-
-  if [ "$(cat /proc/sys/kernel/unwind_user_deferred 2> /dev/null)" != 1 ]
-  then
-    echo "no deferred user callchains here, that part is not run"
-    return
-  fi
-  take_snapshots 2 --overwrite --call-graph fp,defer
-  file=$(sed -n 2p "${dir}/files")
   perf report --stats -i "${file}" > "${dir}/stats" 2> /dev/null
   requested=$(stat_of "${dir}/stats" requested)
   merged=$(stat_of "${dir}/stats" merged)
-  echo "deferred in a snapshot: ${requested} samples, ${merged} merged"
-  if [ "${requested}" -lt 20 ] || [ $((merged * 100)) -lt $((requested * min_merged)) ]
+  missing=$((requested - merged))
+  echo "${what}: ${requested} samples deferred, ${merged} merged"
+  if [ "${requested}" -lt 10 ] || [ $((merged * 100)) -lt $((requested * min_merged)) ]
   then
     cat "${dir}/stats"
-    fail "a snapshot is not stitched"
+    fail "${what}: not stitched"
   fi
-  # Those whose record is not there are shown as such, not as an address.
-  perf script -i "${file}" -F ip,sym > "${dir}/script" 2> /dev/null
-  if [ "$(grep -c '\[deferred\]' "${dir}/script" || true)" != $((requested - merged)) ]
+  if [ $(($(stat_of "${dir}/stats" "pending at the end") +
+          $(stat_of "${dir}/stats" unmatched))) != "${missing}" ]
   then
-    fail "samples without their record are not shown as such"
+    cat "${dir}/stats"
+    fail "${what}: samples without their record are not counted"
   fi
-  if ! tr '\n' ' ' < "${dir}/script" | grep -q 'leaf .*parent .*leafloop .*main'
+  check_whole "${what}" "${file}"
+  if [ "$(grep -c ' \[deferred\]$' "${dir}/script" || true)" != "${missing}" ]
   then
     head -n 40 "${dir}/script"
-    fail "no whole stack in a snapshot"
+    fail "${what}: samples without their record are not shown as such"
   fi
 }
 
+test_deferred() {
+  start_loop
+  start_record --overwrite --call-graph fp,defer --per-thread -p $!
+  take_snapshots 2
+  stop_tasks
+  check_deferred "deferred in a snapshot" "$(sed -n 2p "${dir}/files")"
+}
+
+# A task goes to sleep on one CPU, and its record comes on another one, where a busy
+# task overwrites it.
+test_record_overwritten() {
+  local busy sleeper file
+
+  if [ "$(nproc)" -lt 2 ]
+  then
+    echo "there is one CPU only, that part is not run"
+    return
+  fi
+
+  start_loop taskset -c 1
+  busy=$!
+  mkfifo "${dir}/never"
+  # shellcheck disable=SC2016
+  taskset -c 0 bash -c 'exec 3<> "$1"; while :; do read -r -t 0.5 -u 3; done' \
+    bash "${dir}/never" &
+  sleeper=$!
+  pids="${pids} ${sleeper}"
+  start_record --overwrite --call-graph fp,defer -e context-switches/period=1/ \
+    -p "${busy},${sleeper}"
+  sleep 2
+  taskset -p -c 1 "${sleeper}" > /dev/null
+  sleep 2
+  take_snapshots 1
+  stop_tasks
+
+  file=$(head -n 1 "${dir}/files")
+  check_deferred "a record overwritten" "${file}"
+  perf script -i "${file}" --tid "${sleeper}" -F comm,ip,sym > "${dir}/script" 2> /dev/null
+  if ! grep -q ' \[deferred\]$' "${dir}/script"
+  then
+    cat "${dir}/stats" "${dir}/script"
+    fail "the sample with the record that was overwritten is not shown"
+  fi
+}
+
+has_leaf() {
+  grep -q '[0-9]%.*leaf' "${dir}/top"
+}
+
 test_top() {
-  perf test -w leafloop 60 &
-  workload_pid=$!
-  # It reads keys and goes on without one.
-  sleep 12 |
-    timeout -s INT 10 perf top --stdio --overwrite -e cpu-clock -d 1 -p "${workload_pid}" \
-      > "${dir}/top" 2>&1 || true
-  kill "${workload_pid}" || true
-  wait "${workload_pid}" 2> /dev/null || true
-  workload_pid=
-  if ! grep -q '[0-9]%.*leaf' "${dir}/top"
+  local keys
+
+  # It reads keys, and would end at the end of its input.
+  mkfifo "${dir}/keys"
+  exec {keys}<> "${dir}/keys"
+  start_loop
+  perf top --stdio --overwrite -e cpu-clock -d 1 -p $! <&"${keys}" > "${dir}/top" 2>&1 &
+  pids="${pids} $!"
+  if ! wait_for 60 has_leaf
   then
     tail -n 20 "${dir}/top"
     fail "perf top --overwrite shows nothing"
   fi
+  stop_tasks
 }
 
 check_support
-if [ ${err} = 0 ]
+test_options
+test_snapshots
+test_backward
+if [ "$(cat /proc/sys/kernel/unwind_user_deferred 2> /dev/null)" = 1 ]
 then
-  test_options
-  test_snapshots
-  test_backward
   test_deferred
-  test_top
+  test_record_overwritten
+else
+  echo "no deferred user callchains here, that part is not run"
 fi
+test_top
 
-cleanup
-exit ${err}
+finish

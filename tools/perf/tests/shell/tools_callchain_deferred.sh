@@ -8,31 +8,11 @@ shelldir=$(dirname "$0")
 # shellcheck source=lib/setup_python.sh
 . "${shelldir}"/lib/setup_python.sh
 
-err=0
 # The magic number of a packet, and a UUID
 ctf_random=20
 dir=$(mktemp -d /tmp/__perf_test.tools_deferred.XXXXX)
-
-cleanup() {
-  rm -rf "${dir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal or failure in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-fail() {
-  echo "FAIL: $1"
-  err=1
-}
-
-generate() {
-  "${PYTHON}" "${shelldir}"/lib/deferred_callchains.py "$@"
-}
+# shellcheck source=lib/callchain_deferred.sh
+. "${shelldir}"/lib/callchain_deferred.sh
 
 # run KIND COMMAND: FILE in the command stands for the data of that kind. Names of
 # files may be in the output.
@@ -69,10 +49,6 @@ check_same() {
     fi
   done
   echo "${what}: compared"
-}
-
-has() {
-  perf version --build-options | grep "$1" | grep -q '\[ on'
 }
 
 test_basic() {
@@ -198,5 +174,4 @@ test_basic
 test_scripting
 test_convert
 
-cleanup
-exit ${err}
+finish

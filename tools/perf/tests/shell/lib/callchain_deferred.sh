@@ -1,35 +1,188 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What tests of deferred user callchains share.
+# What tests of deferred user callchains share. They have "set -e" and a directory
+# for their files in ${dir}, and end with finish.
 
-# callchain_deferred_supported DIR: ends the test with a reason if the kernel cannot
-# defer. The test has its function cleanup.
+# shellcheck disable=SC2154 # The test has shelldir and dir.
+
+err=0
+# Tasks in the background that end with the test
+pids=
+
+cleanup() {
+  stop_tasks
+  # What else a test has to clean up
+  ! declare -F test_cleanup > /dev/null || test_cleanup
+  rm -rf "${dir}"
+  trap - EXIT TERM INT
+}
+
+trap_cleanup() {
+  echo "Unexpected signal or failure in ${FUNCNAME[1]}"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+finish() {
+  cleanup
+  exit ${err}
+}
+
+skip() {
+  echo "Skip: $1"
+  cleanup
+  exit 2
+}
+
+fail() {
+  echo "FAIL: $1"
+  err=1
+}
+
+# What is not there is no fault of what is tested, but no reason to go on.
+give_up() {
+  fail "$1"
+  finish
+}
+
+# wait_for SECONDS COMMAND: until the command succeeds
+wait_for() {
+  local end=$((SECONDS + $1))
+  shift
+
+  until "$@"
+  do
+    [ ${SECONDS} -lt ${end} ] || return 1
+    sleep 0.1
+  done
+}
+
+has_handler_of_alarm() {
+  grep -q '^SigCgt:.*[2367abef]...$' "/proc/$1/status" 2> /dev/null
+}
+
+# start_loop [PREFIX...]: a task in leaf(), until stop_tasks. Its pid is in $!.
+start_loop() {
+  "$@" perf test -w leafloop 600 &
+  pids="${pids} $!"
+  # perf needs some time to start. It sets the handler just before the loop.
+  wait_for 60 has_handler_of_alarm $! || give_up "the workload does not start"
+}
+
+stop_tasks() {
+  [ -n "${pids}" ] || return 0
+  # shellcheck disable=SC2086
+  kill ${pids} 2> /dev/null || true
+  # shellcheck disable=SC2086
+  wait ${pids} 2> /dev/null || true
+  pids=
+}
+
+has() {
+  perf version --build-options | grep "$1" | grep -q '\[ on'
+}
+
+# The number of a line of --stats, "requested" for example, 0 if it is not there
+stat_of() {
+  awk -v name="$2" '$0 ~ "^ *" name " (events|samples):" {
+    sub("^ *" name " (events|samples): *", ""); n = $1
+  }
+  END { print n + 0 }' "$1"
+}
+
+# Stacks with these functions in this order in ${dir}/script, which has a line for
+# each sample, one for each entry, and an empty one. Samples without their user part
+# have a marker there.
+check_script() {
+  # Of samples in leaf(), and in percent of these and of all samples
+  local what=$1 min=${2:-5} min_whole=90
+
+  if ! awk -v what="${what}" -v min="${min}" -v min_whole="${min_whole}" '
+    BEGIN { nr_expected = split("leaf parent leafloop main", expected) }
+    function end_of_sample() {
+      if (nr > 0)
+        all++
+      if (nr > 0 && syms[nr] == "[deferred]")
+        deferred++
+      for (i = 1; i <= nr && syms[i] != expected[1]; i++)
+        ;
+      if (i <= nr) {
+        leaf++
+        next_expected = 1
+        for (; i <= nr; i++)
+          if (syms[i] == expected[next_expected])
+            next_expected++
+        if (next_expected > nr_expected)
+          whole++
+      }
+      nr = 0
+    }
+    NF == 0 { end_of_sample(); next }
+    /^[[:space:]]+[0-9a-f]+ / { syms[++nr] = $2 }
+    END {
+      end_of_sample()
+      printf "%s: %d samples, %d without user part, %d in leaf, %d of these whole\n",
+             what, all, deferred, leaf, whole
+      # One for each task may be in the kernel at the end.
+      exit !(leaf >= min && whole * 100 >= leaf * min_whole &&
+             (deferred - 5) * 100 <= all * (100 - min_whole))
+    }' "${dir}/script"
+  then
+    head -n 40 "${dir}/script"
+    fail "${what}: not enough whole stacks"
+  fi
+}
+
+# check_whole WHAT FILE [MIN]: MIN samples of leaf() at least, and their stack
+check_whole() {
+  if ! perf script -i "$2" -F comm,ip,sym > "${dir}/script" 2> "${dir}/log"
+  then
+    cat "${dir}/log"
+    fail "$1: perf script"
+  fi
+  check_script "$1" "$3"
+}
+
+# The generator of files with deferred callchains, or the same merged
+generate() {
+  "${PYTHON}" "${shelldir}"/lib/deferred_callchains.py "$@"
+}
+
+# Ends the test with a reason if the kernel cannot defer.
 callchain_deferred_supported() {
-  local sysctl=/proc/sys/kernel/unwind_user_deferred reason=
+  local sysctl=/proc/sys/kernel/unwind_user_deferred
 
-  if ! perf record -v -B -e cpu-clock --call-graph fp,defer -o "$1/perf.data" true > "$1/log" 2>&1
+  if ! perf record -v -B -e cpu-clock --call-graph fp,defer -o "${dir}/perf.data" true \
+       > "${dir}/log" 2>&1
   then
-    cat "$1/log"
-    echo "FAIL: cannot record"
-    cleanup
-    exit 1
+    cat "${dir}/log"
+    give_up "cannot record"
   fi
 
-  if grep -q 'The kernel cannot defer user callchains' "$1/log"
+  if grep -q 'The kernel cannot defer user callchains' "${dir}/log"
   then
-    reason="the kernel cannot defer user callchains"
-  elif ! [ -e "${sysctl}" ]
-  then
-    reason="the kernel is built without deferred unwinding"
-  elif [ "$(cat "${sysctl}")" != 1 ]
-  then
-    reason="${sysctl} is not 1"
+    skip "the kernel cannot defer user callchains"
   fi
-  if [ -n "${reason}" ]
+  if ! perf evlist -v -i "${dir}/perf.data" | grep -q 'defer_callchain: 1'
   then
-    echo "Skip: ${reason}"
-    cleanup
-    exit 2
+    cat "${dir}/log"
+    give_up "the event does not ask for deferral"
+  fi
+
+  if [ -e "${sysctl}" ]
+  then
+    [ "$(cat "${sysctl}")" = 1 ] || skip "${sysctl} is not 1"
+    return
+  fi
+
+  # Kernels that are built without the unwinder accept the bits, too.
+  perf record -B -e cpu-clock --call-graph fp,defer -o "${dir}/perf.data" \
+    -- perf test -w leafloop 2> "${dir}/log"
+  perf report -i "${dir}/perf.data" --stats > "${dir}/stats" 2> "${dir}/log"
+  if [ "$(stat_of "${dir}/stats" CALLCHAIN_DEFERRED)" = 0 ]
+  then
+    skip "the kernel is built without deferred unwinding"
   fi
 }

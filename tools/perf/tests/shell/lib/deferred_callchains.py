@@ -36,6 +36,7 @@ ATTR_SIZE = 136
 ATTR_SAMPLE_ID_ALL = 1 << 18
 ATTR_DEFER_CALLCHAIN = 1 << 38
 ATTR_DEFER_OUTPUT = 1 << 39
+ATTR_OVERWRITE = 1 << 63
 
 HEADER_SIZE = 104
 PID = 1000
@@ -116,6 +117,8 @@ def events(args):
         for i in range(max(0, args.samples - args.waiting), args.samples):
             time += NSEC_PER_SAMPLE
             yield late(i, time)
+            if i % SAMPLES_PER_ROUND == 0:
+                yield record(PERF_RECORD_FINISHED_ROUND, 0, b'')
 
 
 def string(text):
@@ -154,6 +157,8 @@ def attr(args):
     flags = ATTR_SAMPLE_ID_ALL
     if not args.merged:
         flags |= ATTR_DEFER_CALLCHAIN | ATTR_DEFER_OUTPUT
+    if args.overwrite:
+        flags |= ATTR_OVERWRITE
     # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK
     body = struct.pack('<IIQQQQQ', 1, ATTR_SIZE, 0, 1, SAMPLE_TYPE, 0, flags)
     return body.ljust(ATTR_SIZE, b'\0')
@@ -166,6 +171,7 @@ def main():
     parser.add_argument('--depth', type=int, default=8)
     parser.add_argument('--lose', type=int, default=0, help='each that many records')
     parser.add_argument('--merged', action='store_true')
+    parser.add_argument('--overwrite', action='store_true', help='from such buffers')
     parser.add_argument('--pipe', action='store_true', help='in the format of a pipe')
     parser.add_argument('output')
     args = parser.parse_args()

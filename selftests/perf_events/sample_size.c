@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Samples whose size user space has a say in: it must be a multiple of 8, what is
+ * written must be what perf_event_header::size says, and one that does not fit
+ * into its 16 bits must be lost, and counted.  Otherwise the reader takes the
+ * middle of a sample for the next record.
+ *
+ * The BPF programs are given as instructions, so nothing but bpf(2) is needed.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/bpf.h>
+#include <linux/const.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "../kselftest_harness.h"
+
+#define PAGES		64
+#define FORMAT_LOST	_BITULL(4)
+#define CPU		0
+
+static int event_open(struct perf_event_attr *attr, pid_t pid, int cpu)
+{
+	attr->size = sizeof(*attr);
+	return syscall(__NR_perf_event_open, attr, pid, cpu, -1,
+		       PERF_FLAG_FD_CLOEXEC);
+}
+
+static void *event_map(int fd, int prot)
+{
+	return mmap(NULL, (1 + PAGES) * sysconf(_SC_PAGESIZE), prot, MAP_SHARED,
+		    fd, 0);
+}
+
+static void event_unmap(void *page)
+{
+	if (page && page != MAP_FAILED)
+		munmap(page, (1 + PAGES) * sysconf(_SC_PAGESIZE));
+}
+
+/* A word of the stream; everything in it is a multiple of 8. */
+static __u64 word_at(const struct perf_event_mmap_page *page, __u64 pos)
+{
+	const char *data = (const char *)page + page->data_offset;
+	__u64 word;
+
+	memcpy(&word, data + pos % page->data_size, sizeof(word));
+	return word;
+}
+
+static struct perf_event_header
+header_at(const struct perf_event_mmap_page *page, __u64 pos)
+{
+	struct perf_event_header header;
+	__u64 word = word_at(page, pos);
+
+	memcpy(&header, &word, sizeof(header));
+	return header;
+}
+
+/* ---- user stacks --------------------------------------------------------- */
+
+/* More than is left above the stack pointers below, but for one. */
+#define STACK_USER	1024
+#define PERIOD_NSEC	1000000
+#define SPINS		30000000UL
+
+FIXTURE(ustack) {
+	int fd;
+	struct perf_event_mmap_page *page;
+	unsigned long task_size;
+};
+
+FIXTURE_VARIANT(ustack) {
+	/* How far below the end of user space the stack pointer is. */
+	unsigned int	below;
+	/* How much of it must be dumped. */
+	unsigned int	dump;
+	bool		backward;
+};
+
+#define USTACK(_below, _dump)						\
+FIXTURE_VARIANT_ADD(ustack, forward_##_below) {				\
+	.below		= _below,					\
+	.dump		= _dump,					\
+	.backward	= false,					\
+};									\
+FIXTURE_VARIANT_ADD(ustack, backward_##_below) {			\
+	.below		= _below,					\
+	.dump		= _dump,					\
+	.backward	= true,						\
+}
+
+USTACK(0, 0);
+USTACK(3, 0);
+USTACK(8, 8);
+USTACK(13, 8);
+USTACK(1001, 1000);
+USTACK(2001, STACK_USER);
+
+#ifdef __x86_64__
+/* 47 or 56 bits, without the last page. */
+static unsigned long find_task_size(void)
+{
+	const unsigned long page_size = sysconf(_SC_PAGESIZE);
+	const unsigned long large = (1UL << 56) - page_size;
+	void *at = (void *)(large - page_size), *p;
+
+	p = mmap(at, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS |
+		 MAP_FIXED_NOREPLACE, -1, 0);
+	if (p == MAP_FAILED)
+		return (1UL << 47) - page_size;
+	munmap(p, page_size);
+	return p == at ? large : (1UL << 47) - page_size;
+}
+
+/* Spends its time without a stack. */
+static void spin(unsigned long sp)
+{
+	unsigned long saved, n = SPINS;
+
+	__asm__ volatile("mov %%rsp, %0\n\t"
+			 "mov %2, %%rsp\n"
+			 "1:\n\t"
+			 "dec %1\n\t"
+			 "jnz 1b\n\t"
+			 "mov %0, %%rsp"
+			 : "=&r" (saved), "+&r" (n)
+			 : "r" (sp)
+			 : "cc", "memory");
+}
+#else
+static unsigned long find_task_size(void)
+{
+	return 0;
+}
+
+static void spin(unsigned long sp)
+{
+}
+#endif
+
+FIXTURE_SETUP(ustack)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_SOFTWARE,
+		.config		= PERF_COUNT_SW_TASK_CLOCK,
+		.sample_period	= PERIOD_NSEC,
+		.sample_type	= PERF_SAMPLE_TID | PERF_SAMPLE_STACK_USER,
+		.sample_stack_user = STACK_USER,
+		.disabled	= 1,
+		.exclude_kernel	= 1,
+		.exclude_hv	= 1,
+		.write_backward	= variant->backward,
+	};
+
+	self->task_size = find_task_size();
+	if (!self->task_size)
+		SKIP(return, "no code for this architecture");
+	self->fd = event_open(&attr, 0, -1);
+	ASSERT_LE(0, self->fd) {
+		TH_LOG("perf_event_open: %s", strerror(errno));
+	}
+	self->page = event_map(self->fd, variant->backward ? PROT_READ :
+			       PROT_READ | PROT_WRITE);
+	ASSERT_NE(MAP_FAILED, self->page);
+}
+
+FIXTURE_TEARDOWN(ustack)
+{
+	event_unmap(self->page);
+	close(self->fd);
+}
+
+TEST_F(ustack, size)
+{
+	/* Header, TID, size; and, if there is a dump, what came of it. */
+	const unsigned int fixed = 8 + 8 + 8 + (variant->dump ? 8 : 0);
+	unsigned int samples = 0, edge = 0, lost = 0;
+	struct perf_event_header header;
+	__u64 pos, end, stack;
+
+	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_ENABLE, 0));
+	spin(self->task_size - variant->below);
+	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_DISABLE, 0));
+
+	/* Backward it begins at the head and ends where it began. */
+	pos = variant->backward ? self->page->data_head : 0;
+	end = variant->backward ? 0 : self->page->data_head;
+	ASSERT_GE(self->page->data_size, end - pos) {
+		TH_LOG("the buffer is too small for the test");
+	}
+	for (; pos != end; pos += header.size) {
+		header = header_at(self->page, pos);
+		ASSERT_LE(sizeof(header), header.size);
+		ASSERT_EQ(0, header.size % 8) {
+			TH_LOG("a record of %u bytes", header.size);
+		}
+		ASSERT_GE(end - pos, header.size);
+		if (header.type == PERF_RECORD_LOST)
+			lost++;
+		if (header.type != PERF_RECORD_SAMPLE)
+			continue;
+		samples++;
+		ASSERT_EQ(getpid(), (pid_t)word_at(self->page, pos + 8));
+		stack = word_at(self->page, pos + 16);
+		/* Before and after it is on its own stack. */
+		if (stack == STACK_USER && variant->dump != STACK_USER)
+			continue;
+		edge++;
+		ASSERT_EQ(variant->dump, stack);
+		ASSERT_EQ(fixed + stack, header.size);
+	}
+	EXPECT_EQ(0, lost);
+	EXPECT_LT(1, edge) {
+		TH_LOG("%u of %u samples have the stack pointer in question",
+		       edge, samples);
+	}
+}
+
+/* ---- raw data ------------------------------------------------------------ */
+
+/* header.size is what a sample with so much raw data takes. */
+#define RAW_SMALL	100
+#define RAW_MAX		(65528 - 8 - 4)
+#define RAW_HUGE	70000
+
+#define INSN(_code, _dst, _src, _off, _imm) ((struct bpf_insn) {	\
+	.code = _code, .dst_reg = _dst, .src_reg = _src, .off = _off,	\
+	.imm = _imm })
+#define MOV_REG(dst, src)						\
+	INSN(BPF_ALU64 | BPF_MOV | BPF_X, dst, src, 0, 0)
+#define MOV_IMM(dst, imm)						\
+	INSN(BPF_ALU64 | BPF_MOV | BPF_K, dst, 0, 0, imm)
+#define MOV32_IMM(dst, imm)						\
+	INSN(BPF_ALU | BPF_MOV | BPF_K, dst, 0, 0, imm)
+#define ADD_IMM(dst, imm)						\
+	INSN(BPF_ALU64 | BPF_ADD | BPF_K, dst, 0, 0, imm)
+/* This instruction takes two places. */
+#define LD_MAP(dst, fd)							\
+	INSN(BPF_LD | BPF_DW | BPF_IMM, dst, BPF_PSEUDO_MAP_FD, 0, fd)
+#define LD_MAP_REST	INSN(0, 0, 0, 0, 0)
+#define CALL(func)							\
+	INSN(BPF_JMP | BPF_CALL, 0, 0, 0, func)
+#define ST_IMM_W(dst, off, imm)						\
+	INSN(BPF_ST | BPF_MEM | BPF_W, dst, 0, off, imm)
+#define JEQ_IMM(dst, imm, off)						\
+	INSN(BPF_JMP | BPF_JEQ | BPF_K, dst, 0, off, imm)
+#define EXIT_INSN()							\
+	INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0)
+
+static char verifier_log[65536];
+
+static int sys_bpf(int cmd, union bpf_attr *attr)
+{
+	return syscall(__NR_bpf, cmd, attr, sizeof(*attr));
+}
+
+static int map_create(__u32 type, __u32 value_size, __u32 entries)
+{
+	union bpf_attr attr = {
+		.map_type = type,
+		.key_size = 4,
+		.value_size = value_size,
+		.max_entries = entries,
+	};
+
+	return sys_bpf(BPF_MAP_CREATE, &attr);
+}
+
+/* return bpf_perf_event_output(ctx, events, this CPU, &values[0], size) */
+static int prog_output(int events, int values, unsigned int size)
+{
+	const struct bpf_insn insns[] = {
+		MOV_REG(BPF_REG_6, BPF_REG_1),
+		ST_IMM_W(BPF_REG_10, -4, 0),
+		MOV_REG(BPF_REG_2, BPF_REG_10),
+		ADD_IMM(BPF_REG_2, -4),
+		LD_MAP(BPF_REG_1, values),
+		LD_MAP_REST,
+		CALL(BPF_FUNC_map_lookup_elem),
+		JEQ_IMM(BPF_REG_0, 0, 7),
+		MOV_REG(BPF_REG_4, BPF_REG_0),
+		MOV_REG(BPF_REG_1, BPF_REG_6),
+		LD_MAP(BPF_REG_2, events),
+		LD_MAP_REST,
+		/* BPF_F_CURRENT_CPU */
+		MOV32_IMM(BPF_REG_3, -1),
+		MOV_IMM(BPF_REG_5, size),
+		CALL(BPF_FUNC_perf_event_output),
+		EXIT_INSN(),
+	};
+	union bpf_attr attr = {
+		.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT,
+		.insns = (uintptr_t)insns,
+		.insn_cnt = ARRAY_SIZE(insns),
+		.license = (uintptr_t)"GPL",
+		.log_buf = (uintptr_t)verifier_log,
+		.log_size = sizeof(verifier_log),
+		.log_level = 1,
+	};
+	int fd = sys_bpf(BPF_PROG_LOAD, &attr);
+
+	if (fd < 0)
+		fprintf(stderr, "# %s\n", verifier_log);
+	return fd;
+}
+
+FIXTURE(raw) {
+	int fd;
+	int events;
+	int values;
+	struct perf_event_mmap_page *page;
+};
+
+FIXTURE_SETUP(raw)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_SOFTWARE,
+		.config		= PERF_COUNT_SW_BPF_OUTPUT,
+		.sample_period	= 1,
+		.sample_type	= PERF_SAMPLE_RAW,
+		.read_format	= FORMAT_LOST,
+	};
+	union bpf_attr update = {};
+	__u32 key = CPU;
+	cpu_set_t set;
+
+	if (geteuid())
+		SKIP(return, "must be run as root");
+	self->values = map_create(BPF_MAP_TYPE_ARRAY, RAW_HUGE, 1);
+	if (self->values < 0)
+		SKIP(return, "bpf(BPF_MAP_CREATE): %s", strerror(errno));
+	self->events = map_create(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, CPU + 1);
+	if (self->events < 0)
+		SKIP(return, "no map of events: %s", strerror(errno));
+	CPU_ZERO(&set);
+	CPU_SET(CPU, &set);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
+	self->fd = event_open(&attr, -1, CPU);
+	ASSERT_LE(0, self->fd);
+	self->page = event_map(self->fd, PROT_READ | PROT_WRITE);
+	ASSERT_NE(MAP_FAILED, self->page);
+	update.map_fd = self->events;
+	update.key = (uintptr_t)&key;
+	update.value = (uintptr_t)&self->fd;
+	ASSERT_EQ(0, sys_bpf(BPF_MAP_UPDATE_ELEM, &update));
+}
+
+FIXTURE_TEARDOWN(raw)
+{
+	event_unmap(self->page);
+	close(self->fd);
+	close(self->events);
+	close(self->values);
+}
+
+/* Returns what the helper does. */
+static int output(struct __test_metadata *_metadata, FIXTURE_DATA(raw) *self,
+		  unsigned int size)
+{
+	union bpf_attr run = {};
+	int prog;
+
+	prog = prog_output(self->events, self->values, size);
+	ASSERT_LE(0, prog);
+	run.test.prog_fd = prog;
+	ASSERT_EQ(0, sys_bpf(BPF_PROG_TEST_RUN, &run)) {
+		TH_LOG("BPF_PROG_TEST_RUN: %s", strerror(errno));
+	}
+	close(prog);
+	return (int)run.test.retval;
+}
+
+TEST_F(raw, size)
+{
+	static const struct {
+		__u32 type;
+		__u16 size;
+	} want[] = {
+		{ PERF_RECORD_SAMPLE, 8 + 4 + RAW_SMALL },
+		{ PERF_RECORD_SAMPLE, 8 + 4 + RAW_MAX },
+		{ PERF_RECORD_LOST, 24 },
+		{ PERF_RECORD_SAMPLE, 8 + 4 + RAW_SMALL },
+	};
+	struct perf_event_header header;
+	__u64 pos = 0, v[2];
+	unsigned int i;
+
+	EXPECT_EQ(0, output(_metadata, self, RAW_SMALL));
+	EXPECT_EQ(0, output(_metadata, self, RAW_MAX));
+	EXPECT_GT(0, output(_metadata, self, RAW_MAX + 1));
+	EXPECT_GT(0, output(_metadata, self, RAW_HUGE));
+	EXPECT_EQ(0, output(_metadata, self, RAW_SMALL));
+	for (i = 0; i < ARRAY_SIZE(want); i++) {
+		ASSERT_GT(self->page->data_head, pos);
+		header = header_at(self->page, pos);
+		EXPECT_EQ(want[i].type, header.type);
+		ASSERT_EQ(want[i].size, header.size) {
+			TH_LOG("record %u", i);
+		}
+		if (header.type == PERF_RECORD_LOST)
+			EXPECT_EQ(2, word_at(self->page, pos + 16));
+		pos += header.size;
+	}
+	EXPECT_EQ(self->page->data_head, pos);
+	ASSERT_EQ(sizeof(v), read(self->fd, v, sizeof(v)));
+	EXPECT_EQ(2, v[1]);
+}
+
+TEST_HARNESS_MAIN

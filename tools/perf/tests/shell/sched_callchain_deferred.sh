@@ -1,0 +1,99 @@
+#!/bin/bash
+# perf tools that record tracepoints, with deferred user callchains
+# SPDX-License-Identifier: GPL-2.0
+
+set -e
+
+shelldir=$(dirname "$0")
+dir=$(mktemp -d /tmp/__perf_test.sched_deferred.XXXXX)
+# shellcheck source=lib/callchain_deferred.sh
+. "${shelldir}"/lib/callchain_deferred.sh
+
+data="${dir}/perf.data"
+switches=(perf bench sched pipe -l 200)
+
+# record WHAT COMMAND: records, and merges what was recorded.
+record() {
+  local what=$1
+  shift
+
+  rm -f "${data}"*
+  if ! "$@" > "${dir}/log" 2>&1 ||
+     ! perf inject --merge-callchains -i "${data}" -o "${data}.merged" >> "${dir}/log" 2>&1
+  then
+    cat "${dir}/log"
+    fail "${what}: cannot record"
+  elif ! perf evlist -v -i "${data}" | grep -q 'defer_callchain: 1'
+  then
+    fail "${what}: nothing is deferred"
+  fi
+}
+
+# same_as_merged WHAT MIN COMMAND: FILE in the command stands for the data. The tool
+# shows MIN lines at least, and the same for what perf inject has merged.
+same_as_merged() {
+  local what=$1 min=$2 file
+  shift 2
+
+  for file in "${data}" "${data}.merged"
+  do
+    if ! "${@//FILE/${file}}" > "${file}.out" 2> "${dir}/log"
+    then
+      cat "${dir}/log"
+      fail "${what}: $*"
+    fi
+    # Names of files, and what is marked as missing
+    sed -i -e "s,${file},FILE,g" -e '/^ *0 \[deferred\]/d' -e 's/ <- \[deferred\]//' "${file}.out"
+  done
+  if [ "$(wc -l < "${data}.out")" -lt "${min}" ] ||
+     ! cmp "${data}.out" "${data}.merged.out"
+  then
+    diff "${data}.out" "${data}.merged.out" | head -n 10
+    fail "${what}: not the same as merged"
+  fi
+  echo "${what}: $(wc -l < "${data}.out") lines"
+}
+
+test_sched() {
+  record "sched" perf sched record -g -o "${data}" -- "${switches[@]}"
+  same_as_merged "sched timehist" 200 perf sched -i FILE timehist
+  same_as_merged "sched latency" 5 perf sched -i FILE latency
+  same_as_merged "script" 200 perf script -i FILE -F comm,tid,time,event,ip,sym
+}
+
+test_lock() {
+  record "lock" perf lock record -g -o "${data}" -- perf bench sched messaging -g 2
+  same_as_merged "lock contention" 1 perf lock contention -i FILE
+}
+
+test_kwork() {
+  record "kwork" perf kwork -k sched record -g -o "${data}" -- "${switches[@]}"
+  same_as_merged "kwork" 5 perf kwork -k sched report -i FILE
+}
+
+test_timechart() {
+  record "timechart" perf timechart record -g -o "${data}" "${switches[@]}"
+  same_as_merged "timechart" 0 perf timechart -i FILE -o FILE.svg
+  if ! [ -s "${data}.svg" ] || ! cmp "${data}.svg" "${data}.merged.svg"
+  then
+    fail "timechart: not the same as merged"
+  fi
+}
+
+test_trace() {
+  record "trace" perf trace record -g -o "${data}" -- perf bench sched pipe -l 50
+  same_as_merged "trace -i" 100 perf trace -i FILE
+}
+
+[ "$(id -u)" = 0 ] || skip "not root"
+has libtraceevent || skip "perf is built without libtraceevent"
+callchain_deferred_supported
+printf '[call-graph]\n\trecord-mode = fp,defer\n' > "${dir}/config"
+export PERF_CONFIG="${dir}/config"
+test_sched
+test_lock
+test_kwork
+test_timechart
+test_trace
+
+finish
