@@ -27,6 +27,9 @@
 #define BATCH_BYTES	(4 * 4096)
 #define MIN_BATCH	16
 #define MAX_RATIO	1.1
+/* More rounds are taken, but only so many times as many, while there is more. */
+#define MAX_NOISE	0.02
+#define MAX_FACTOR	8
 #define SNAPSHOTS	200
 #define TP		"syscalls/sys_enter_getpgid"
 /* sizeof(header), IDENTIFIER, size and dyn_size of the user stack. */
@@ -141,11 +144,27 @@ static double ratio_to(const double *min, double base, enum kind kind)
 	return (min[OVERWRITE] - base) / (min[kind] - base);
 }
 
+/* How far the ratios of even and of odd rounds are apart. */
+static double noise(double min[][NR_KINDS], const double *base)
+{
+	double worst = 0, d;
+	unsigned int i;
+
+	for (i = 0; i < OVERWRITE; i++) {
+		d = ratio_to(min[0], base[0], i) - ratio_to(min[1], base[1], i);
+		if (d < 0)
+			d = -d;
+		if (d > worst)
+			worst = d;
+	}
+	return worst;
+}
+
 /* Returns the worse of the two ratios. */
 static double cost(unsigned int size, unsigned int rounds)
 {
 	/* Of even rounds, of odd ones, of both. */
-	double min[3][NR_KINDS], base[3], ns, worse = 0, noise = 0, d;
+	double min[3][NR_KINDS], base[3], ns, worse = 0;
 	unsigned int n, r, i, kind;
 	struct buffer b[NR_KINDS];
 	__u64 head;
@@ -168,7 +187,8 @@ static double cost(unsigned int size, unsigned int rounds)
 				head = -head;
 		} while (head < 2 * b[i].page->data_size);
 	}
-	for (r = 0; r < rounds; r++) {
+	for (r = 0; r < rounds || (noise(min, base) > MAX_NOISE &&
+				   r < MAX_FACTOR * rounds); r++) {
 		double *half = min[r % 2];
 
 		ns = (double)batch_base(n) / n;
@@ -190,20 +210,15 @@ static double cost(unsigned int size, unsigned int rounds)
 		buffer_close(&b[i]);
 	}
 	for (i = 0; i < OVERWRITE; i++) {
-		d = ratio_to(min[0], base[0], i) - ratio_to(min[1], base[1], i);
-		if (d < 0)
-			d = -d;
-		if (d > noise)
-			noise = d;
 		if (ratio_to(min[2], base[2], i) > worse)
 			worse = ratio_to(min[2], base[2], i);
 	}
-	ksft_print_msg("%4u bytes: %s %6.0f ns, %s %6.0f ns, %s %6.0f ns (base %.0f ns); %.3f of forward, %.3f of backward, noise %.3f\n",
+	ksft_print_msg("%4u bytes: %s %6.0f ns, %s %6.0f ns, %s %6.0f ns (base %.0f ns); %.3f of forward, %.3f of backward, noise %.3f, %u rounds\n",
 		       size, kind_names[FORWARD], min[2][FORWARD] - base[2],
 		       kind_names[BACKWARD], min[2][BACKWARD] - base[2],
 		       kind_names[OVERWRITE], min[2][OVERWRITE] - base[2],
 		       base[2], ratio_to(min[2], base[2], FORWARD),
-		       ratio_to(min[2], base[2], BACKWARD), noise);
+		       ratio_to(min[2], base[2], BACKWARD), noise(min, base), r);
 	return worse;
 }
 

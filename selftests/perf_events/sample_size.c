@@ -72,7 +72,8 @@ header_at(const struct perf_event_mmap_page *page, __u64 pos)
 /* More than is left above the stack pointers below, but for one. */
 #define STACK_USER	1024
 #define PERIOD_NSEC	1000000
-#define SPINS		30000000UL
+#define MIN_NSEC	(30ULL * PERIOD_NSEC)
+#define SPINS		500000UL
 
 FIXTURE(ustack) {
 	int fd;
@@ -187,10 +188,13 @@ TEST_F(ustack, size)
 	const unsigned int fixed = 8 + 8 + 8 + (variant->dump ? 8 : 0);
 	unsigned int samples = 0, edge = 0, lost = 0;
 	struct perf_event_header header;
-	__u64 pos, end, stack;
+	__u64 pos, end, stack, nsec;
 
 	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_ENABLE, 0));
-	spin(self->task_size - variant->below);
+	do {
+		spin(self->task_size - variant->below);
+		ASSERT_EQ(sizeof(nsec), read(self->fd, &nsec, sizeof(nsec)));
+	} while (nsec < MIN_NSEC);
 	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_DISABLE, 0));
 
 	/* Backward it begins at the head and ends where it began. */

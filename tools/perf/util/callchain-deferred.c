@@ -691,7 +691,7 @@ static int packed_index__init(struct packed_index *index, const struct index_ent
 	index->nr_entries = nr;
 
 	/* Give back what is too much. */
-	packed = realloc(index->packed, max(used, (size_t)1));
+	packed = realloc(index->packed, used ?: 1);
 	if (packed)
 		index->packed = packed;
 

@@ -52,21 +52,17 @@ test_per_thread() {
 }
 
 test_switch_output() {
-  local files nr=0
+  local file
 
-  "${record[@]}" --switch-output=1s -o "${data}" -- perf test -w leafloop 4 2> "${dir}/log"
-  files=("${data}".*)
-  # The first one and the last one may be short.
-  while [ $((nr + 2)) -lt ${#files[@]} ] && [ ${nr} -lt 2 ]
+  start_loop
+  start_record "${record[@]}" -p $!
+  take_snapshots 2
+  stop_tasks
+  head -n 2 "${dir}/files" > "${dir}/whole"
+  while read -r file
   do
-    nr=$((nr + 1))
-    check_whole "--switch-output" "${files[nr]}" 1
-  done
-  if [ "${nr}" -lt 2 ]
-  then
-    cat "${dir}/log"
-    fail "--switch-output: ${#files[@]} files"
-  fi
+    check_whole "--switch-output" "${file}"
+  done < "${dir}/whole"
   rm -f "${data}".*
 }
 
@@ -101,6 +97,11 @@ test_cgroup() {
     return
   fi
   cgroup=${root}/perf_test_deferred.$$
+  if perf stat -a -e cpu-clock -G "perf_test_deferred.$$" true 2>&1 | grep -q 'not supported'
+  then
+    echo "no events of cgroups, that part is not run"
+    return
+  fi
   start_loop
   echo $! > "${cgroup}/cgroup.procs"
   record_whole "cgroup" "${record[@]}" -a -G "perf_test_deferred.$$" -o "${data}" -- sleep 1

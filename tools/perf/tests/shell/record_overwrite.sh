@@ -79,60 +79,16 @@ sample_times() {
     done | sort -n | cut -d' ' -f2
 }
 
-answers_ping() {
-  echo ping >&"${control}"
-  read -r -t 1 <&"${ack}"
-}
-
-has_files() {
-  local files=("${data}".*)
-
-  [ -e "${files[0]}" ] && [ ${#files[@]} -ge "$1" ]
-}
-
-# start_record ARGUMENTS: perf takes a snapshot when it gets SIGUSR2.
-start_record() {
-  rm -f "${data}"* "${dir}/control" "${dir}/ack"
-  mkfifo "${dir}/control" "${dir}/ack"
-  exec {control}<> "${dir}/control" {ack}<> "${dir}/ack"
-  "${record[@]}" "$@" --switch-output=signal -o "${data}" \
-    --control="fifo:${dir}/control,${dir}/ack" 2> "${dir}/log" &
-  perf_pid=$!
-  pids="${pids} ${perf_pid}"
-  # Signals that come before it records are ignored.
-  if ! wait_for 60 answers_ping
-  then
-    cat "${dir}/log"
-    give_up "perf record $* does not start"
-  fi
-}
-
-# take_snapshots NR: with some time between them. Those after the last signal are in
-# one more file, which may be short.
-take_snapshots() {
-  local i
-
-  for i in $(seq "$1")
-  do
-    sleep 1
-    kill -USR2 "${perf_pid}"
-    if ! wait_for 30 has_files "${i}"
-    then
-      cat "${dir}/log"
-      fail "no snapshot after ${i} signals"
-    fi
-  done
-  kill -INT "${perf_pid}"
-  wait "${perf_pid}" || true
-  exec {control}>&- {ack}>&-
-  ls "${data}".* > "${dir}/files" 2> /dev/null || true
+# overwrite ARGUMENTS: starts to record in this way.
+overwrite() {
+  start_record "${record[@]}" "$@"
 }
 
 test_snapshots() {
   local file last=0 first nr
 
   start_loop
-  start_record --overwrite --per-thread -p $!
+  overwrite --overwrite --per-thread -p $!
   take_snapshots 2
   stop_tasks
   while read -r file
@@ -167,7 +123,7 @@ test_backward() {
   local file
 
   start_loop
-  start_record --overwrite=backward --per-thread -p $!
+  overwrite --overwrite=backward --per-thread -p $!
   take_snapshots 1
   stop_tasks
   file=$(head -n 1 "${dir}/files")
@@ -209,7 +165,7 @@ check_deferred() {
 
 test_deferred() {
   start_loop
-  start_record --overwrite --call-graph fp,defer --per-thread -p $!
+  overwrite --overwrite --call-graph fp,defer --per-thread -p $!
   take_snapshots 2
   stop_tasks
   check_deferred "deferred in a snapshot" "$(sed -n 2p "${dir}/files")"
@@ -234,7 +190,7 @@ test_record_overwritten() {
     bash "${dir}/never" &
   sleeper=$!
   pids="${pids} ${sleeper}"
-  start_record --overwrite --call-graph fp,defer -e context-switches/period=1/ \
+  overwrite --overwrite --call-graph fp,defer -e context-switches/period=1/ \
     -p "${busy},${sleeper}"
   sleep 2
   taskset -p -c 1 "${sleeper}" > /dev/null

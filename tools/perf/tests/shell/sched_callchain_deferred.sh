@@ -22,7 +22,7 @@ record() {
      ! perf inject --merge-callchains -i "${data}" -o "${data}.merged" >> "${dir}/log" 2>&1
   then
     cat "${dir}/log"
-    fail "${what}: cannot record"
+    give_up "${what}: cannot record"
   elif ! perf evlist -v -i "${data}" | grep -q 'defer_callchain: 1'
   then
     fail "${what}: nothing is deferred"
@@ -63,7 +63,7 @@ test_sched() {
 
 test_lock() {
   record "lock" perf lock record -g -o "${data}" -- perf bench sched messaging -g 2
-  same_as_merged "lock contention" 1 perf lock contention -i FILE
+  same_as_merged "lock contention" 1 bash -c "perf lock contention -i FILE 2>&1"
 }
 
 test_kwork() {
@@ -72,7 +72,10 @@ test_kwork() {
 }
 
 test_timechart() {
-  record "timechart" perf timechart record -g -o "${data}" "${switches[@]}"
+  # It has no option for the file.
+  cd "${dir}"
+  record "timechart" perf timechart record -g "${switches[@]}"
+  cd - > /dev/null
   same_as_merged "timechart" 0 perf timechart -i FILE -o FILE.svg
   if ! [ -s "${data}.svg" ] || ! cmp "${data}.svg" "${data}.merged.svg"
   then
@@ -82,7 +85,7 @@ test_timechart() {
 
 test_trace() {
   record "trace" perf trace record -g -o "${data}" -- perf bench sched pipe -l 50
-  same_as_merged "trace -i" 100 perf trace -i FILE
+  same_as_merged "trace -i" 100 bash -c "perf trace -i FILE 2>&1"
 }
 
 [ "$(id -u)" = 0 ] || skip "not root"

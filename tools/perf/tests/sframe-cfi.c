@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-2.0
+/* SFrame tables from call frame information that is made here. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/compiler.h>
+#include <linux/kernel.h>
+
+#include "util/debug.h"
+#include "util/sframe.h"
+#include "util/sframe-table.h"
+#include "tests.h"
+
+#ifdef HAVE_DWARF_SUPPORT
+#include <dwarf.h>
+#include <elf.h>
+
+#define TEXT		0x10000
+#define TEXT_SIZE	0x1000
+#define EH_FRAME	0x20000
+
+#define RSP	7
+#define RBP	6
+#define RDI	5
+#define R10	10
+#define R12	12
+#define RIP	16
+
+struct image {
+	u8	data[4096];
+	size_t	size;
+};
+
+static void put(struct image *image, u64 value, unsigned int size)
+{
+	while (size--) {
+		image->data[image->size++] = value;
+		value >>= 8;
+	}
+}
+
+static void put_bytes(struct image *image, const void *data, size_t size)
+{
+	memcpy(image->data + image->size, data, size);
+	image->size += size;
+}
+
+static void align(struct image *image, size_t to)
+{
+	while (image->size % to)
+		put(image, 0, 1);
+}
+
+/* An entry begins with its length, which is known when it ends. */
+static size_t begin_entry(struct image *image)
+{
+	put(image, 0, sizeof(u32));
+	return image->size;
+}
+
+static void end_entry(struct image *image, size_t start)
+{
+	size_t end;
+
+	while ((image->size - start + sizeof(u32)) % sizeof(u64))
+		put(image, DW_CFA_nop, 1);
+	end = image->size;
+	image->size = start - sizeof(u32);
+	put(image, end - start, sizeof(u32));
+	image->size = end;
+}
+
+static size_t put_cie(struct image *image, const char *augmentation)
+{
+	size_t off = image->size, start = begin_entry(image);
+
+	put(image, 0, sizeof(u32));
+	put(image, 1, 1);
+	put_bytes(image, augmentation, strlen(augmentation) + 1);
+	/* Alignment of code 1 and data -8, column of the return address. */
+	put(image, 1, 1);
+	put(image, 0x78, 1);
+	put(image, RIP, 1);
+	/* Length of the augmentation, encoding of addresses. */
+	put(image, 1, 1);
+	put(image, DW_EH_PE_pcrel | DW_EH_PE_sdata4, 1);
+	/* CFA rsp+8, return address at CFA-8. */
+	put(image, DW_CFA_def_cfa, 1);
+	put(image, RSP, 1);
+	put(image, 8, 1);
+	put(image, DW_CFA_offset | RIP, 1);
+	put(image, 1, 1);
+	end_entry(image, start);
+
+	return off;
+}
+
+#define FDE_BYTES	48
+
+/* Functions, and what their call frame information says. */
+static const struct {
+	u32	start;
+	u32	size;
+	bool	signal;
+	u8	len;
+	u8	code[FDE_BYTES];
+} fdes[] = {
+#define FDE(start, size, signal, ...)	\
+	{ start, size, signal, sizeof((u8 []) { __VA_ARGS__ }), { __VA_ARGS__ } }
+	/* pushq %rbp; movq %rsp, %rbp; pushq %rbx; ...; leave; ret */
+	FDE(0x000, 0x20, false,
+	    DW_CFA_advance_loc | 1, DW_CFA_def_cfa_offset, 16, DW_CFA_offset | RBP, 2,
+	    DW_CFA_advance_loc | 3, DW_CFA_def_cfa_register, RBP,
+	    DW_CFA_advance_loc | 1, DW_CFA_offset | 3, 3,
+	    DW_CFA_advance_loc | 0x1a, DW_CFA_def_cfa, RSP, 8, DW_CFA_restore | RBP),
+	/* Realigned stack: r10 has the CFA, then a slot below rbp. */
+	FDE(0x020, 0x20, false,
+	    DW_CFA_advance_loc | 5, DW_CFA_def_cfa, R10, 0,
+	    DW_CFA_advance_loc | 4, DW_CFA_expression, RBP, 2, DW_OP_breg0 + RBP, 0,
+	    DW_CFA_advance_loc | 4, DW_CFA_def_cfa_expression, 3,
+				    DW_OP_breg0 + RBP, 0x78, DW_OP_deref),
+	/* A PLT: the head, then the entries. */
+	FDE(0x040, 0x30, false,
+	    DW_CFA_def_cfa_offset, 16,
+	    DW_CFA_advance_loc | 6, DW_CFA_def_cfa_offset, 24,
+	    DW_CFA_advance_loc | 10, DW_CFA_def_cfa_expression, 11,
+	    DW_OP_breg0 + RSP, 8, DW_OP_breg0 + RIP, 0, DW_OP_lit15, DW_OP_and,
+	    DW_OP_lit11, DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus),
+	/* A trampoline of signals: registers are in the context on the stack. */
+	FDE(0x070, 0x10, true,
+	    DW_CFA_def_cfa_expression, 4, DW_OP_breg0 + RSP, 0xa0, 0x01, DW_OP_deref,
+	    DW_CFA_expression, RSP, 3, DW_OP_breg0 + RSP, 0xa0, 0x01,
+	    DW_CFA_expression, RIP, 3, DW_OP_breg0 + RSP, 0xa8, 0x01),
+	/* One that is a plain frame. */
+	FDE(0x080, 0x10, true, DW_CFA_def_cfa_offset, 0xa8, 0x01),
+	/* The outermost function. */
+	FDE(0x090, 0x10, false, DW_CFA_undefined, RIP),
+	/* Return address and frame pointer in registers. */
+	FDE(0x0a0, 0x10, false,
+	    DW_CFA_advance_loc | 1, DW_CFA_register, RIP, RDI,
+	    DW_CFA_advance_loc | 1, DW_CFA_register, RBP, R12),
+	/* A CFA that the format cannot say, in the middle. */
+	FDE(0x0b0, 0x20, false,
+	    DW_CFA_advance_loc | 4, DW_CFA_remember_state, DW_CFA_def_cfa_expression, 5,
+				    DW_OP_breg0 + RSP, 40, DW_OP_deref, DW_OP_plus_uconst, 8,
+	    DW_CFA_advance_loc | 8, DW_CFA_restore_state),
+	/* The frame pointer is gone. */
+	FDE(0x0d0, 0x10, false, DW_CFA_advance_loc | 4, DW_CFA_undefined, RBP),
+	/* The stack pointer is not the CFA. */
+	FDE(0x0e0, 0x10, false, DW_CFA_register, RSP, R12),
+	/* Sums that come out as something simple. */
+	FDE(0x0f0, 0x10, false,
+	    DW_CFA_def_cfa_expression, 5,
+	    DW_OP_lit16, DW_OP_breg0 + RSP, 0, DW_OP_plus, DW_OP_nop,
+	    DW_CFA_advance_loc | 4, DW_CFA_def_cfa_expression, 5,
+	    DW_OP_breg0 + RBP, 0x20, DW_OP_lit16, DW_OP_minus, DW_OP_nop),
+	/* Outrageous: libdw would allocate memory for the highest register. */
+	FDE(0x100, 0x10, false, DW_CFA_advance_loc | 4, DW_CFA_same_value, 0xff, 0xff, 0x7f),
+	/* Beyond the segment. */
+	FDE(0xff0, 0x20, false, DW_CFA_nop),
+	FDE(0x8000, 0x20, false, DW_CFA_nop),
+#undef FDE
+};
+
+/* What becomes of that, and up to where. */
+static const struct expectation {
+	u32		start;
+	u32		end;
+	const char	*text;
+} expectations[] = {
+	{ 0x000, 0x001, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x001, 0x004, "cfa rsp+16 ra *(cfa-8) fp *(cfa-16)" },
+	{ 0x004, 0x01f, "cfa rbp+16 ra *(cfa-8) fp *(cfa-16)" },
+	{ 0x01f, 0x020, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x020, 0x025, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x025, 0x029, "cfa r10 ra *(cfa-8) fp same" },
+	{ 0x029, 0x02d, "cfa r10 ra *(cfa-8) fp *(rbp)" },
+	{ 0x02d, 0x040, "cfa *(rbp-8) ra *(cfa-8) fp *(rbp)" },
+	{ 0x040, 0x046, "cfa rsp+16 ra *(cfa-8) fp same" },
+	{ 0x046, 0x050, "cfa rsp+24 ra *(cfa-8) fp same" },
+	{ 0x050, 0x05b, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x05b, 0x060, "cfa rsp+16 ra *(cfa-8) fp same" },
+	{ 0x060, 0x06b, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x06b, 0x070, "cfa rsp+16 ra *(cfa-8) fp same" },
+	{ 0x070, 0x080, "signal" },
+	{ 0x080, 0x090, "signal cfa rsp+168 ra *(cfa-8) fp same" },
+	{ 0x090, 0x0a0, "outermost" },
+	{ 0x0a0, 0x0a1, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x0a1, 0x0a2, "cfa rsp+8 ra rdi fp same" },
+	{ 0x0a2, 0x0b0, "cfa rsp+8 ra rdi fp r12" },
+	{ 0x0b0, 0x0b4, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x0b4, 0x0bc, "none" },
+	{ 0x0bc, 0x0d0, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x0d0, 0x0d4, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x0d4, 0x0f0, "none" },
+	{ 0x0f0, 0x0f4, "cfa rsp+16 ra *(cfa-8) fp same" },
+	{ 0x0f4, 0x100, "cfa rbp+16 ra *(cfa-8) fp same" },
+	{ 0x100, 0xff0, "none" },
+	{ 0xff0, 0x1000, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x1000, 0x10000, "none" },
+};
+
+static const struct sframe_stats expected_stats = {
+	.code		= TEXT_SIZE,
+	.described	= 0x120,
+	.covered	= 0x120 - 8 - 12 - 16 - 16,
+	.flex		= 0x1b + 15,
+	.blocks		= 0x20,
+	.lost		= {
+		[SFRAME_LOST_CFA]	= 8,
+		[SFRAME_LOST_FP]	= 12,
+		[SFRAME_LOST_SP]	= 16,
+		[SFRAME_LOST_DAMAGED]	= 16,
+	},
+};
+
+static const u8 build_id[] = { 0xde, 0xad, 0xbe, 0xef, 0x01, 0x02, 0x03, 0x04 };
+
+static void build_image(struct image *image)
+{
+	static const char names[] = "\0.eh_frame\0.note.gnu.build-id\0.shstrtab";
+	Elf64_Ehdr ehdr = {
+		.e_ident	= { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+				    EV_CURRENT, },
+		.e_type		= ET_DYN,
+		.e_machine	= EM_X86_64,
+		.e_version	= EV_CURRENT,
+		.e_phoff	= sizeof(ehdr),
+		.e_ehsize	= sizeof(ehdr),
+		.e_phentsize	= sizeof(Elf64_Phdr),
+		.e_phnum	= 1,
+		.e_shentsize	= sizeof(Elf64_Shdr),
+		.e_shnum	= 4,
+		.e_shstrndx	= 3,
+	};
+	const Elf64_Phdr phdr = {
+		.p_type		= PT_LOAD,
+		.p_flags	= PF_R | PF_X,
+		.p_vaddr	= TEXT,
+		.p_filesz	= TEXT_SIZE,
+		.p_memsz	= TEXT_SIZE,
+	};
+	const Elf64_Nhdr nhdr = {
+		.n_namesz	= sizeof(ELF_NOTE_GNU),
+		.n_descsz	= sizeof(build_id),
+		.n_type		= NT_GNU_BUILD_ID,
+	};
+	Elf64_Shdr shdrs[4] = {
+		[1] = {
+			.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC,
+			.sh_addr = EH_FRAME, .sh_addralign = 8,
+		},
+		[2] = { .sh_name = 11, .sh_type = SHT_NOTE, .sh_addralign = 4, },
+		[3] = { .sh_name = 30, .sh_type = SHT_STRTAB, .sh_addralign = 1, },
+	};
+	size_t i, start, eh_frame, cies[2];
+
+	image->size = 0;
+	put_bytes(image, &ehdr, sizeof(ehdr));
+	put_bytes(image, &phdr, sizeof(phdr));
+
+	align(image, 8);
+	eh_frame = image->size;
+	shdrs[1].sh_offset = eh_frame;
+	cies[0] = put_cie(image, "zR");
+	cies[1] = put_cie(image, "zRS");
+	for (i = 0; i < ARRAY_SIZE(fdes); i++) {
+		start = begin_entry(image);
+		put(image, start - cies[fdes[i].signal], sizeof(u32));
+		put(image, TEXT + fdes[i].start - (EH_FRAME + image->size - eh_frame), sizeof(u32));
+		put(image, fdes[i].size, sizeof(u32));
+		put(image, 0, 1);
+		put_bytes(image, fdes[i].code, fdes[i].len);
+		end_entry(image, start);
+	}
+	put(image, 0, sizeof(u32));
+	shdrs[1].sh_size = image->size - eh_frame;
+
+	align(image, 4);
+	shdrs[2].sh_offset = image->size;
+	put_bytes(image, &nhdr, sizeof(nhdr));
+	put_bytes(image, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU));
+	put_bytes(image, build_id, sizeof(build_id));
+	shdrs[2].sh_size = image->size - shdrs[2].sh_offset;
+
+	shdrs[3].sh_offset = image->size;
+	put_bytes(image, names, sizeof(names));
+	shdrs[3].sh_size = sizeof(names);
+
+	align(image, 8);
+	ehdr.e_shoff = image->size;
+	put_bytes(image, shdrs, sizeof(shdrs));
+	memcpy(image->data, &ehdr, sizeof(ehdr));
+}
+
+static int open_image(const struct image *image)
+{
+	char name[] = "/tmp/perf-sframe-XXXXXX";
+	int fd = mkstemp(name);
+
+	if (fd < 0)
+		return -1;
+	unlink(name);
+	if (pwrite(fd, image->data, image->size, 0) != (ssize_t)image->size) {
+		close(fd);
+		return -1;
+	}
+
+	return fd;
+}
+
+static int check_rules(const struct sframe_table *table)
+{
+	const struct expectation *expected;
+	struct sframe_reader reader;
+	struct sframe_rule rule;
+	char text[128];
+	bool signal;
+	u64 end;
+	u32 addr;
+	int err;
+
+	TEST_ASSERT_VAL("table", !sframe_reader__init(&reader, table->data, table->size, 0));
+	TEST_ASSERT_VAL("check", !sframe_reader__check(&reader));
+
+	for (expected = expectations; expected < expectations + ARRAY_SIZE(expectations);
+	     expected++) {
+		for (addr = expected->start; addr < expected->end; addr++) {
+			end = ULLONG_MAX;
+			err = sframe_reader__find(&reader, TEXT + addr, &rule, &signal, &end);
+			text[0] = '\0';
+			if (err == -ENOENT)
+				scnprintf(text, sizeof(text), "none");
+			else if (signal)
+				scnprintf(text, sizeof(text), err ? "signal" : "signal ");
+			if (!err)
+				sframe_rule__scnprintf(&rule, text + strlen(text),
+						       sizeof(text) - strlen(text));
+			if (!strcmp(text, expected->text))
+				continue;
+			pr_debug("%#x: %s, not %s\n", addr, text, expected->text);
+			return TEST_FAIL;
+		}
+	}
+
+	return TEST_OK;
+}
+
+static int test__sframe_cfi_rules(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	struct sframe_stats stats;
+	struct sframe_table table;
+	struct image image;
+	int fd, ret;
+
+	build_image(&image);
+	fd = open_image(&image);
+	TEST_ASSERT_VAL("file", fd >= 0);
+
+	ret = sframe_table__build(&table, fd);
+	close(fd);
+	TEST_ASSERT_VAL("build", !ret);
+
+	ret = check_rules(&table);
+
+	stats = table.stats;
+	stats.functions = 0;
+	stats.rows = 0;
+	if (memcmp(&stats, &expected_stats, sizeof(stats))) {
+		pr_debug("code %" PRIu64 " described %" PRIu64 " covered %" PRIu64
+			 " flexible %" PRIu64 " blocks %" PRIu64 "\n", stats.code,
+			 stats.described, stats.covered, stats.flex, stats.blocks);
+		ret = TEST_FAIL;
+	}
+	if (table.bid.size != sizeof(build_id) ||
+	    memcmp(table.bid.data, build_id, sizeof(build_id))) {
+		pr_debug("wrong build-id\n");
+		ret = TEST_FAIL;
+	}
+
+	sframe_table__exit(&table);
+	return ret;
+}
+
+/* Whatever is in a file: no crash, and what comes out is a sound table. */
+static int build_damaged(int fd)
+{
+	struct sframe_reader reader;
+	struct sframe_table table;
+	int err;
+
+	err = sframe_table__build(&table, fd);
+	if (!err)
+		err = sframe_reader__init(&reader, table.data, table.size, 0) ?:
+		      sframe_reader__check(&reader);
+	else if (err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA ||
+		 err == -EFBIG || err == -EINVAL)
+		err = 0;
+	sframe_table__exit(&table);
+
+	return err;
+}
+
+static int test__sframe_cfi_damaged(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	static const u8 flips[] = { 0x01, 0x10, 0x80, 0xff };
+	int fd, ret = TEST_FAIL;
+	struct image image;
+	size_t i, flip;
+	u8 byte;
+
+	build_image(&image);
+	fd = open_image(&image);
+	TEST_ASSERT_VAL("file", fd >= 0);
+
+	for (i = 0; i < image.size; i++) {
+		for (flip = 0; flip < ARRAY_SIZE(flips); flip++) {
+			byte = image.data[i] ^ flips[flip];
+			if (pwrite(fd, &byte, 1, i) != 1 || build_damaged(fd)) {
+				pr_debug("byte %zu as %#x\n", i, byte);
+				goto out;
+			}
+		}
+		if (pwrite(fd, &image.data[i], 1, i) != 1)
+			goto out;
+	}
+
+	for (i = image.size; i-- > 0; ) {
+		if (ftruncate(fd, i) || build_damaged(fd)) {
+			pr_debug("cut at %zu\n", i);
+			goto out;
+		}
+	}
+
+	ret = TEST_OK;
+out:
+	close(fd);
+	return ret;
+}
+
+#else /* !HAVE_DWARF_SUPPORT */
+
+static int test__sframe_cfi_rules(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int test__sframe_cfi_damaged(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+#endif /* HAVE_DWARF_SUPPORT */
+
+static struct test_case tests__sframe_cfi[] = {
+	TEST_CASE_REASON("Rules", sframe_cfi_rules, "not built with libdw"),
+	TEST_CASE_REASON("Damaged files", sframe_cfi_damaged, "not built with libdw"),
+	{	.name = NULL, }
+};
+
+struct test_suite suite__sframe_cfi = {
+	.desc = "SFrame tables from call frame information",
+	.test_cases = tests__sframe_cfi,
+};

@@ -1,0 +1,182 @@
+#!/bin/bash
+# perf sframe makes, shows, checks and keeps SFrame tables
+# SPDX-License-Identifier: GPL-2.0
+
+set -e
+
+err=0
+dir=$(mktemp -d /tmp/__perf_test.sframe.XXXXX)
+program=$(readlink -f "$(command -v perf)")
+sframe=(perf --buildid-dir "${dir}/cache" sframe)
+
+# In percent of what the program describes
+min_covered=99
+
+cleanup() {
+  rm -rf "${dir}"
+  trap - EXIT TERM INT
+}
+
+trap_cleanup() {
+  echo "Unexpected signal or failure in ${FUNCNAME[1]}"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+skip() {
+  echo "Skip: $1"
+  cleanup
+  exit 2
+}
+
+fail() {
+  echo "FAIL: $1"
+  err=1
+}
+
+check_support() {
+  if [ "$(uname -m)" != x86_64 ]
+  then
+    skip "only x86-64 has SFrame tables"
+  fi
+
+  if ! perf check feature -q dwarf
+  then
+    # What a perf without libdw says is all that there is to test.
+    "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 && fail "tables without libdw"
+    grep -q 'built without libdw' "${dir}/log" || fail "no word about libdw"
+    [ ${err} = 1 ] || skip "perf was built without libdw"
+  fi
+}
+
+# Succeeds if a number in front of "% $1" in the log is at least ${min_covered}.
+enough() {
+  awk -v what="% $1" -v min="${min_covered}" '
+    match($0, /[0-9.]+%[a-z ]*/) {
+      number = $0
+      sub(what ".*", "", number)
+      sub(/.* /, "", number)
+      if (number + 0 >= min)
+        found = 1
+    }
+    END { exit !found }' "${dir}/log"
+}
+
+test_build() {
+  echo "Make a table"
+  "${sframe[@]}" build -o "${dir}/table" "${program}" > "${dir}/log" 2>&1 ||
+    fail "cannot make a table"
+  enough of || fail "the table covers too little: $(cat "${dir}/log")"
+}
+
+test_show() {
+  echo "Show a table"
+  "${sframe[@]}" show "${dir}/table" > "${dir}/log" 2>&1 || fail "cannot show a table"
+  grep -q '^SFrame version 3 for AMD64' "${dir}/log" || fail "no header is shown"
+  grep -q 'cfa rsp+8 ra \*(cfa-8) fp same' "${dir}/log" || fail "no rule is shown"
+
+  # The same, made on the way.
+  "${sframe[@]}" show -g "${program}" > "${dir}/log2" 2>&1 || fail "cannot show a program"
+  cmp -s <(tail -n +2 "${dir}/log") <(tail -n +2 "${dir}/log2") ||
+    fail "a table and a program are shown differently"
+
+  head -c 1000 "${dir}/table" > "${dir}/cut"
+  ! "${sframe[@]}" show "${dir}/cut" > "${dir}/log" 2>&1 || fail "half a table is shown"
+  grep -q damaged "${dir}/log" || fail "no word about a table that was cut"
+}
+
+test_check() {
+  echo "Compare a table with libdw"
+  "${sframe[@]}" check -t "${dir}/table" -n 5 "${program}" > "${dir}/log" 2>&1 ||
+    fail "a table is different: $(cat "${dir}/log")"
+  enough same || fail "too little is the same: $(cat "${dir}/log")"
+
+  # The last rows of all, with other offsets: a table that lies.
+  size=$(stat -c %s "${dir}/table")
+  cp "${dir}/table" "${dir}/wrong"
+  last=$(tail -c 1 "${dir}/wrong" | od -An -tu1)
+  printf '%b' "$(printf '\\x%02x' $((last ^ 8)))" |
+    dd of="${dir}/wrong" bs=1 seek=$((size - 1)) conv=notrunc status=none
+  ! "${sframe[@]}" check -t "${dir}/wrong" -n 5 "${program}" > "${dir}/log" 2>&1 ||
+    fail "a wrong table is not different"
+  grep -q ' different: ' "${dir}/log" || fail "no difference is shown"
+}
+
+test_cache() {
+  echo "Keep tables"
+  "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot make a table"
+  grep -q '^1 files: 1 tables made, 0 in the cache' "${dir}/log" || fail "no table was made"
+  "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot find a table"
+  grep -q '^1 files: 0 tables made, 1 in the cache' "${dir}/log" ||
+    fail "a table was made in vain"
+
+  table=$(find "${dir}/cache/.sframe" -type f)
+  cmp -s "${table}" "${dir}/table" || fail "another table is in the cache"
+  "${sframe[@]}" cache list > "${dir}/log" || fail "cannot list the cache"
+  grep -q "^$(basename "$(dirname "${table}")")$(basename "${table}") " "${dir}/log" ||
+    fail "a table is not listed"
+  grep -q "^1 tables, $(stat -c %s "${table}") bytes, 0 stale" "${dir}/log" ||
+    fail "the cache has another size"
+
+  truncate -s -1 "${table}"
+  "${sframe[@]}" cache size > "${dir}/log" || fail "cannot tell the size of the cache"
+  grep -q '1 stale' "${dir}/log" || fail "a table that was cut is not stale"
+  "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot make a table anew"
+  grep -q '^1 files: 1 tables made' "${dir}/log" || fail "a table that was cut is used"
+  cmp -s "${table}" "${dir}/table" || fail "a table that was cut is still there"
+
+  # Another file with the same build-id: its table has other addresses.
+  cp "${program}" "${dir}/other"
+  if command -v objcopy > /dev/null && objcopy --change-section-address \
+    .eh_frame+4096 "${dir}/other" "${dir}/moved" 2> /dev/null
+  then
+    "${sframe[@]}" build "${dir}/moved" > "${dir}/log" 2>&1 || true
+    ! grep -q '1 in the cache' "${dir}/log" ||
+      fail "a table of another file is taken for its build-id"
+    "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot make it again"
+  fi
+
+  "${sframe[@]}" cache prune --older 1 > "${dir}/log" || fail "cannot prune"
+  grep -q '^0 tables removed' "${dir}/log" || fail "a new table is removed"
+  touch -d '3 days ago' "${table}"
+  "${sframe[@]}" cache prune --older 2 > "${dir}/log" || fail "cannot prune by age"
+  grep -q '^1 tables removed' "${dir}/log" || fail "an old table is kept"
+  "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot fill the cache"
+  "${sframe[@]}" cache prune --max-size 1K > "${dir}/log" || fail "cannot prune by size"
+  grep -q '^1 tables removed, .*; 0 bytes are left' "${dir}/log" || fail "the cache is too large"
+}
+
+test_many() {
+  echo "Many files"
+  mkdir "${dir}/many"
+  for i in 1 2 3 4 5 6 7 8
+  do
+    cp "${program}" "${dir}/many/program${i}"
+    echo "${i}" > "${dir}/many/text${i}"
+  done
+
+  "${sframe[@]}" build -f -j 4 "${dir}/many" > "${dir}/log" 2>&1 || fail "cannot make many"
+  grep -q '^16 files: 8 tables made, 0 in the cache, 8 skipped, 0 failed' "${dir}/log" ||
+    fail "other numbers than expected: $(cat "${dir}/log")"
+  cmp -s "$(find "${dir}/cache/.sframe" -type f)" "${dir}/table" ||
+    fail "threads make another table"
+  "${sframe[@]}" check -j 4 "${dir}/many/program1" "${dir}/many/program2" > "${dir}/log" 2>&1 ||
+    fail "cannot check many: $(cat "${dir}/log")"
+
+  # What is named must be a program.
+  ! "${sframe[@]}" build "${dir}/many/text1" > "${dir}/log" 2>&1 || fail "a text has a table"
+  grep -q 'text1: not an ELF file' "${dir}/log" || fail "no word about a text"
+  ! "${sframe[@]}" build "${dir}/many/none" > "${dir}/log" 2>&1 || fail "nothing has a table"
+  grep -q 'none: No such file' "${dir}/log" || fail "no word about a missing file"
+}
+
+check_support
+test_build
+test_show
+test_check
+test_cache
+test_many
+
+cleanup
+exit ${err}

@@ -1,0 +1,1595 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SFrame tables from call frame information
+ *
+ * libdw reads the CFI: for an address it tells where the CFA, the return address
+ * and the saved registers are, and how far that holds. What is left to do here is
+ * to find the functions (FDEs), to step through them, and to put what libdw says
+ * into the few forms that the format has.
+ *
+ * Files may be hostile. libdw bounds what it reads, but not the time and memory
+ * that it takes, so CFI programs are looked through before it runs them.
+ */
+#include <dwarf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/unaligned.h>
+#include <linux/zalloc.h>
+
+#include "util/debug.h"
+#include "util/sframe.h"
+#include "util/sframe-cfi.h"
+#include "util/sframe-eval.h"
+
+/* Older than what is needed here does not know it. */
+#ifndef SHT_X86_64_UNWIND
+#define SHT_X86_64_UNWIND	0x70000001
+#endif
+
+/* DWARF number of the instruction pointer. */
+#define SFRAME_AMD64_IP		16
+
+/* CFI sections that are larger than this are not looked at. */
+#define SFRAME_CFI_SIZE_MAX	(256U << 20)
+
+/*
+ * libdw unpacks all debug sections when it looks for .debug_frame. Where they are
+ * larger than this altogether it is left alone.
+ */
+#define SFRAME_UNPACKED_MAX	BIT(30)
+
+/* The most segments with code that a file may have. */
+#define SFRAME_SEGMENTS_MAX	1024
+
+/*
+ * What a CFI program may do to libdw, which allocates memory for the highest
+ * register number there is and for each state that is remembered.
+ */
+#define SFRAME_CFI_REGS_MAX	256
+#define SFRAME_CFI_STATES_MAX	64
+
+/*
+ * For each row libdw runs the program of the function from its start, so the time
+ * is the product of its length and its rows. A compiler takes not quite 2^28
+ * altogether, a quarter of a second.
+ */
+#define SFRAME_CFI_WORK_MAX	BIT_ULL(32)
+
+/*
+ * The most rows that a function in a table has. Finding a row takes time by
+ * their number, finding a function hardly does, so long functions are divided.
+ */
+#define SFRAME_ROWS_MAX		128
+
+struct sframe_segment {
+	u64	start;
+	u64	end;
+};
+
+/**
+ * struct sframe_cfi_source - A section with CFI
+ * @cfi:	What libdw makes of it
+ * @data:	Its bytes
+ * @addr:	Its address
+ * @eh:		It is .eh_frame rather than .debug_frame
+ */
+struct sframe_cfi_source {
+	Dwarf_CFI	*cfi;
+	Elf_Data	*data;
+	u64		addr;
+	bool		eh;
+};
+
+enum {
+	SFRAME_SOURCE_EH,
+	SFRAME_SOURCE_DEBUG,
+	SFRAME_SOURCE_NR,
+};
+
+/**
+ * struct sframe_cfi_fde - A function in a section with CFI
+ * @start:	Its first address
+ * @end:	End of it
+ * @source:	Which section
+ * @damaged:	Not to be given to libdw
+ */
+struct sframe_cfi_fde {
+	u64		start;
+	u64		end;
+	u8		source;
+	bool		damaged;
+};
+
+/**
+ * struct sframe_cfi - A file
+ * @elf:	The file
+ * @dwarf:	For .debug_frame, or NULL
+ * @source:	Its sections with CFI; those that it lacks have no data
+ * @segments:	Where its code is, sorted
+ * @nr_segments: How many
+ * @fdes:	Its functions; sorted, and they do not overlap
+ * @nr_fdes:	How many
+ * @room_fdes:	How many there is room for
+ * @work:	What libdw has been asked for so far, see SFRAME_CFI_WORK_MAX
+ * @code:	Bytes of code
+ * @bid:	Build-id; its size is 0 if there is none
+ * @fingerprint: Of what makes a difference to the table
+ */
+struct sframe_cfi {
+	Elf				*elf;
+	Dwarf				*dwarf;
+	struct sframe_cfi_source	source[SFRAME_SOURCE_NR];
+	struct sframe_segment		*segments;
+	size_t				nr_segments;
+	struct sframe_cfi_fde		*fdes;
+	size_t				nr_fdes;
+	size_t				room_fdes;
+	u64				work;
+	u64				code;
+	struct build_id			bid;
+	u64				fingerprint;
+};
+
+/* FNV-1a; not against those who want to deceive. */
+static void sframe_cfi__mix(struct sframe_cfi *cfi, u64 value)
+{
+	unsigned int i;
+
+	for (i = 0; i < sizeof(value); i++) {
+		cfi->fingerprint ^= (value >> 8 * i) & 0xff;
+		cfi->fingerprint *= 0x100000001b3ULL;
+	}
+}
+
+static int sframe_segment__cmp(const void *a, const void *b)
+{
+	const struct sframe_segment *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Where is code? Descriptions of anything else are of no use. */
+static int sframe_cfi__find_segments(struct sframe_cfi *cfi)
+{
+	size_t i, nr;
+	GElf_Phdr phdr;
+
+	if (elf_getphdrnum(cfi->elf, &nr))
+		return -EINVAL;
+
+	cfi->segments = calloc(SFRAME_SEGMENTS_MAX, sizeof(*cfi->segments));
+	if (!cfi->segments)
+		return -ENOMEM;
+
+	for (i = 0; i < nr && cfi->nr_segments < SFRAME_SEGMENTS_MAX; i++) {
+		if (!gelf_getphdr(cfi->elf, i, &phdr))
+			return -EINVAL;
+		if (phdr.p_type != PT_LOAD || !(phdr.p_flags & PF_X) || !phdr.p_filesz)
+			continue;
+		if (phdr.p_vaddr + phdr.p_filesz < phdr.p_vaddr)
+			return -EINVAL;
+
+		cfi->segments[cfi->nr_segments].start = phdr.p_vaddr;
+		cfi->segments[cfi->nr_segments].end = phdr.p_vaddr + phdr.p_filesz;
+		cfi->nr_segments++;
+	}
+
+	if (!cfi->nr_segments)
+		return -ENODATA;
+
+	qsort(cfi->segments, cfi->nr_segments, sizeof(*cfi->segments),
+	      sframe_segment__cmp);
+	for (i = 0; i < cfi->nr_segments; i++) {
+		if (i && cfi->segments[i].start < cfi->segments[i - 1].end)
+			return -EINVAL;
+		cfi->code += cfi->segments[i].end - cfi->segments[i].start;
+		sframe_cfi__mix(cfi, cfi->segments[i].start);
+		sframe_cfi__mix(cfi, cfi->segments[i].end);
+	}
+
+	return 0;
+}
+
+/* Limit [@start, @end) to the segment that has its start. */
+static bool sframe_cfi__clip(const struct sframe_cfi *cfi, u64 *start, u64 *end)
+{
+	size_t lo = 0, hi = cfi->nr_segments, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (cfi->segments[mid].start <= *start)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+
+	if (!lo || *start >= cfi->segments[lo - 1].end)
+		return false;
+
+	*end = min(*end, cfi->segments[lo - 1].end);
+	return *start < *end;
+}
+
+static void sframe_cfi__read_build_id(struct sframe_cfi *cfi, Elf_Scn *scn)
+{
+	Elf_Data *data = elf_getdata(scn, NULL);
+	size_t off = 0, name_off, desc_off;
+	GElf_Nhdr nhdr;
+
+	if (!data || cfi->bid.size)
+		return;
+
+	while ((off = gelf_getnote(data, off, &nhdr, &name_off, &desc_off)) > 0) {
+		if (nhdr.n_type != NT_GNU_BUILD_ID ||
+		    nhdr.n_namesz != sizeof(ELF_NOTE_GNU) ||
+		    memcmp(data->d_buf + name_off, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)))
+			continue;
+		if (nhdr.n_descsz && nhdr.n_descsz <= BUILD_ID_SIZE)
+			build_id__init(&cfi->bid, data->d_buf + desc_off, nhdr.n_descsz);
+		return;
+	}
+}
+
+/* How large a section is when it has been unpacked; 0 if it is not packed. */
+static u64 sframe_cfi__unpacked(Elf_Scn *scn, const GElf_Shdr *shdr, const char *name)
+{
+	GElf_Chdr chdr;
+
+	/* What compilers did before there was a flag for it. */
+	if (strstarts(name, ".zdebug"))
+		return SFRAME_UNPACKED_MAX;
+	if (!(shdr->sh_flags & SHF_COMPRESSED))
+		return 0;
+
+	if (!gelf_getchdr(scn, &chdr) || chdr.ch_size > SFRAME_UNPACKED_MAX)
+		return SFRAME_UNPACKED_MAX;
+
+	return chdr.ch_size;
+}
+
+/* Find all that is of interest in the file. libdw looks for the same names. */
+static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
+{
+	struct sframe_cfi_source *source;
+	Elf_Scn *scn = NULL, *packed = NULL;
+	bool seen[SFRAME_SOURCE_NR] = { };
+	u64 code = 0, unpacked = 0, end;
+	size_t shstrndx;
+	const char *name;
+	GElf_Shdr shdr;
+	u8 which;
+
+	if (elf_getshdrstrndx(cfi->elf, &shstrndx) || !shstrndx)
+		return -ENODATA;
+
+	while ((scn = elf_nextscn(cfi->elf, scn)) != NULL) {
+		if (!gelf_getshdr(scn, &shdr))
+			return -EINVAL;
+
+		end = shdr.sh_addr + shdr.sh_size;
+		if (shdr.sh_type == SHT_PROGBITS && (shdr.sh_flags & SHF_EXECINSTR) &&
+		    sframe_cfi__clip(cfi, &shdr.sh_addr, &end))
+			code += end - shdr.sh_addr;
+
+		if (shdr.sh_type == SHT_NOTE)
+			sframe_cfi__read_build_id(cfi, scn);
+
+		name = elf_strptr(cfi->elf, shstrndx, shdr.sh_name);
+		if (!name)
+			continue;
+		unpacked += sframe_cfi__unpacked(scn, &shdr, name);
+
+		if (!strcmp(name, ".eh_frame"))
+			which = SFRAME_SOURCE_EH;
+		else if (!strcmp(name, ".debug_frame"))
+			which = SFRAME_SOURCE_DEBUG;
+		else
+			continue;
+
+		/* libdw takes the first one, and none if that is not good. */
+		if (seen[which])
+			continue;
+		seen[which] = true;
+
+		if (shdr.sh_type != SHT_PROGBITS && shdr.sh_type != SHT_X86_64_UNWIND)
+			continue;
+		if (shdr.sh_size > SFRAME_CFI_SIZE_MAX)
+			return -EFBIG;
+		if (which == SFRAME_SOURCE_DEBUG && (shdr.sh_flags & SHF_COMPRESSED))
+			packed = scn;
+
+		source = &cfi->source[which];
+		source->data = elf_rawdata(scn, NULL);
+		source->addr = shdr.sh_addr;
+		source->eh = which == SFRAME_SOURCE_EH;
+
+		sframe_cfi__mix(cfi, which);
+		sframe_cfi__mix(cfi, shdr.sh_addr);
+		sframe_cfi__mix(cfi, shdr.sh_size);
+	}
+
+	source = &cfi->source[SFRAME_SOURCE_DEBUG];
+	if (unpacked >= SFRAME_UNPACKED_MAX) {
+		source->data = NULL;
+	} else if (packed) {
+		/* What libdw does as well, when it gets the file. */
+		if (elf_compress(packed, 0, 0) < 0)
+			return -EINVAL;
+		source->data = elf_rawdata(packed, NULL);
+	}
+
+	/* Sections are more exact than segments, but they can overlap. */
+	if (code && code < cfi->code)
+		cfi->code = code;
+
+	return 0;
+}
+
+/**
+ * sframe_cfi__open - Look at a file
+ * @fd:		File; must stay open
+ * @pcfi:	Receives what there is to know before its CFI is read
+ *
+ * Return: 0; -ENOEXEC - this is no ELF file; -EOPNOTSUPP - it is not a program or
+ *	   library for x86-64; -ENODATA - it has no CFI; -EFBIG - it has too much of
+ *	   it; -EINVAL - it is damaged; -ENOMEM.
+ */
+int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
+{
+	struct sframe_cfi *cfi;
+	GElf_Ehdr ehdr;
+	int err;
+
+	if (elf_version(EV_CURRENT) == EV_NONE)
+		return -EOPNOTSUPP;
+
+	cfi = zalloc(sizeof(*cfi));
+	if (!cfi)
+		return -ENOMEM;
+	cfi->fingerprint = 0xcbf29ce484222325ULL;
+
+	/* Not mapped: someone may truncate the file. */
+	err = -ENOEXEC;
+	cfi->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!cfi->elf || elf_kind(cfi->elf) != ELF_K_ELF || !gelf_getehdr(cfi->elf, &ehdr))
+		goto error;
+
+	err = -EOPNOTSUPP;
+	if (ehdr.e_machine != EM_X86_64 || ehdr.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    ehdr.e_ident[EI_DATA] != ELFDATA2LSB ||
+	    (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN))
+		goto error;
+
+	err = sframe_cfi__find_segments(cfi);
+	if (!err)
+		err = sframe_cfi__find_sections(cfi);
+	if (!err && !cfi->source[SFRAME_SOURCE_EH].data &&
+	    !cfi->source[SFRAME_SOURCE_DEBUG].data)
+		err = -ENODATA;
+	if (err)
+		goto error;
+
+	*pcfi = cfi;
+	return 0;
+
+error:
+	sframe_cfi__delete(cfi);
+	return err;
+}
+
+void sframe_cfi__delete(struct sframe_cfi *cfi)
+{
+	if (!cfi)
+		return;
+
+	/* That of .debug_frame belongs to the Dwarf. */
+	if (cfi->source[SFRAME_SOURCE_EH].cfi)
+		dwarf_cfi_end(cfi->source[SFRAME_SOURCE_EH].cfi);
+	if (cfi->dwarf)
+		dwarf_end(cfi->dwarf);
+	if (cfi->elf)
+		elf_end(cfi->elf);
+	zfree(&cfi->segments);
+	zfree(&cfi->fdes);
+	free(cfi);
+}
+
+const struct build_id *sframe_cfi__build_id(const struct sframe_cfi *cfi)
+{
+	return &cfi->bid;
+}
+
+u64 sframe_cfi__fingerprint(const struct sframe_cfi *cfi)
+{
+	return cfi->fingerprint;
+}
+
+u64 sframe_cfi__code(const struct sframe_cfi *cfi)
+{
+	return cfi->code;
+}
+
+/* A part of a section that is being decoded. */
+struct sframe_cursor {
+	const u8	*at;
+	const u8	*end;
+	bool		bad;
+};
+
+static u64 sframe_cursor__get(struct sframe_cursor *cursor, unsigned int size)
+{
+	u64 value = 0;
+	unsigned int i;
+
+	if ((size_t)(cursor->end - cursor->at) < size) {
+		cursor->bad = true;
+		return 0;
+	}
+
+	for (i = 0; i < size; i++)
+		value |= (u64)*cursor->at++ << 8 * i;
+
+	return value;
+}
+
+static void sframe_cursor__skip(struct sframe_cursor *cursor, u64 size)
+{
+	if ((u64)(cursor->end - cursor->at) < size)
+		cursor->bad = true;
+	else
+		cursor->at += size;
+}
+
+/* Both kinds of LEB128: those that are signed are only to be skipped. */
+static u64 sframe_cursor__leb128(struct sframe_cursor *cursor, bool is_signed)
+{
+	unsigned int shift = 0;
+	u64 value = 0;
+	u8 byte;
+
+	do {
+		byte = sframe_cursor__get(cursor, sizeof(byte));
+		if (shift < 64)
+			value |= (u64)(byte & 0x7f) << shift;
+		shift += 7;
+	} while ((byte & 0x80) && !cursor->bad);
+
+	if (is_signed && shift < 64 && (byte & 0x40))
+		value |= -1ULL << shift;
+
+	return value;
+}
+
+static u64 sframe_cursor__uleb128(struct sframe_cursor *cursor)
+{
+	return sframe_cursor__leb128(cursor, false);
+}
+
+/* An address as CFI encodes it, which is itself at @addr. */
+static u64 sframe_cursor__encoded(struct sframe_cursor *cursor, u8 encoding, u64 addr)
+{
+	u64 value;
+
+	switch (encoding & 0x0f) {
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_udata8:
+	case DW_EH_PE_sdata8:
+		value = sframe_cursor__get(cursor, sizeof(u64));
+		break;
+	case DW_EH_PE_udata4:
+		value = sframe_cursor__get(cursor, sizeof(u32));
+		break;
+	case DW_EH_PE_sdata4:
+		value = (s32)sframe_cursor__get(cursor, sizeof(u32));
+		break;
+	case DW_EH_PE_udata2:
+		value = sframe_cursor__get(cursor, sizeof(u16));
+		break;
+	case DW_EH_PE_sdata2:
+		value = (s16)sframe_cursor__get(cursor, sizeof(u16));
+		break;
+	case DW_EH_PE_uleb128:
+	case DW_EH_PE_sleb128:
+		value = sframe_cursor__leb128(cursor, encoding & DW_EH_PE_signed);
+		break;
+	default:
+		cursor->bad = true;
+		return 0;
+	}
+
+	switch (encoding & 0xf0) {
+	case DW_EH_PE_absptr:
+		return value;
+	case DW_EH_PE_pcrel:
+		return addr + value;
+	default:
+		/* Indirect, or from what programs have no use for. */
+		cursor->bad = true;
+		return 0;
+	}
+}
+
+/**
+ * struct sframe_cfi_cie - What FDEs have in common
+ * @off:	Where it is in the section
+ * @valid:	There is one at @off, and it makes sense
+ * @encoding:	Of addresses
+ * @augmented:	FDEs have more data before their programs
+ * @len:	Length of its own program
+ * @states:	States that remain remembered at its end
+ */
+struct sframe_cfi_cie {
+	Dwarf_Off	off;
+	bool		valid;
+	u8		encoding;
+	bool		augmented;
+	u64		len;
+	u32		states;
+};
+
+/*
+ * Look through a CFI program: would libdw take much memory for it? Counts how
+ * many rows it makes, at most.
+ */
+static bool sframe_cfi__sane(const u8 *start, const u8 *end, u8 encoding,
+			     u32 *states, u64 *rows)
+{
+	struct sframe_cursor cursor = { .at = start, .end = end };
+	u64 reg = 0;
+	u8 opcode;
+
+	while (cursor.at < cursor.end && !cursor.bad) {
+		opcode = sframe_cursor__get(&cursor, sizeof(opcode));
+
+		/* Three have an operand in the same byte. */
+		switch (opcode & 0xc0) {
+		case DW_CFA_advance_loc:
+			(*rows)++;
+			continue;
+		case DW_CFA_offset:
+			sframe_cursor__uleb128(&cursor);
+			continue;
+		case DW_CFA_restore:
+			continue;
+		default:
+			break;
+		}
+
+		switch (opcode) {
+		case DW_CFA_nop:
+		case DW_CFA_GNU_window_save:
+			break;
+		case DW_CFA_set_loc:
+			sframe_cursor__encoded(&cursor, encoding, 0);
+			(*rows)++;
+			break;
+		case DW_CFA_advance_loc1:
+			sframe_cursor__skip(&cursor, sizeof(u8));
+			(*rows)++;
+			break;
+		case DW_CFA_advance_loc2:
+			sframe_cursor__skip(&cursor, sizeof(u16));
+			(*rows)++;
+			break;
+		case DW_CFA_advance_loc4:
+			sframe_cursor__skip(&cursor, sizeof(u32));
+			(*rows)++;
+			break;
+		case DW_CFA_MIPS_advance_loc8:
+			sframe_cursor__skip(&cursor, sizeof(u64));
+			(*rows)++;
+			break;
+		case DW_CFA_remember_state:
+			if (++*states > SFRAME_CFI_STATES_MAX)
+				return false;
+			break;
+		case DW_CFA_restore_state:
+			if (*states)
+				--*states;
+			break;
+		case DW_CFA_def_cfa_offset:
+		case DW_CFA_def_cfa_offset_sf:
+		case DW_CFA_GNU_args_size:
+			sframe_cursor__uleb128(&cursor);
+			break;
+		case DW_CFA_restore_extended:
+		case DW_CFA_undefined:
+		case DW_CFA_same_value:
+		case DW_CFA_def_cfa_register:
+			reg = max(reg, sframe_cursor__uleb128(&cursor));
+			break;
+		case DW_CFA_offset_extended:
+		case DW_CFA_offset_extended_sf:
+		case DW_CFA_val_offset:
+		case DW_CFA_val_offset_sf:
+		case DW_CFA_def_cfa:
+		case DW_CFA_def_cfa_sf:
+		case DW_CFA_register:
+		case DW_CFA_GNU_negative_offset_extended:
+			reg = max(reg, sframe_cursor__uleb128(&cursor));
+			sframe_cursor__uleb128(&cursor);
+			break;
+		case DW_CFA_expression:
+		case DW_CFA_val_expression:
+			reg = max(reg, sframe_cursor__uleb128(&cursor));
+			sframe_cursor__skip(&cursor, sframe_cursor__uleb128(&cursor));
+			break;
+		case DW_CFA_def_cfa_expression:
+			sframe_cursor__skip(&cursor, sframe_cursor__uleb128(&cursor));
+			break;
+		default:
+			return false;
+		}
+
+		if (reg >= SFRAME_CFI_REGS_MAX)
+			return false;
+	}
+
+	return !cursor.bad;
+}
+
+static void sframe_cfi__decode_cie(const struct sframe_cfi_source *source,
+				   const unsigned char *e_ident, Dwarf_Off off,
+				   struct sframe_cfi_cie *cie)
+{
+	struct sframe_cursor cursor;
+	Dwarf_CFI_Entry entry;
+	const char *letter;
+	Dwarf_Off next;
+	u64 rows = 0;
+
+	*cie = (struct sframe_cfi_cie) { .off = off, .encoding = DW_EH_PE_absptr, };
+
+	if (dwarf_next_cfi(e_ident, source->data, source->eh, off, &next, &entry) ||
+	    !dwarf_cfi_cie_p(&entry))
+		return;
+
+	letter = entry.cie.augmentation;
+	if (*letter == 'z') {
+		cie->augmented = true;
+		letter++;
+	}
+
+	cursor.at = entry.cie.augmentation_data;
+	cursor.end = cursor.at + entry.cie.augmentation_data_size;
+	cursor.bad = false;
+
+	for (; *letter; letter++) {
+		switch (*letter) {
+		case 'R':
+			cie->encoding = sframe_cursor__get(&cursor, sizeof(u8));
+			break;
+		case 'P':
+			/* All but its length is of no interest. */
+			sframe_cursor__encoded(&cursor,
+					       sframe_cursor__get(&cursor, sizeof(u8)) & 0x0f, 0);
+			break;
+		case 'L':
+			sframe_cursor__skip(&cursor, sizeof(u8));
+			break;
+		case 'S':
+		case 'B':
+			break;
+		default:
+			return;
+		}
+	}
+
+	cie->len = entry.cie.initial_instructions_end - entry.cie.initial_instructions;
+	cie->valid = !cursor.bad &&
+		     sframe_cfi__sane(entry.cie.initial_instructions,
+				      entry.cie.initial_instructions_end,
+				      cie->encoding, &cie->states, &rows);
+}
+
+static int sframe_cfi__add_fde(struct sframe_cfi *cfi, const struct sframe_cfi_fde *fde)
+{
+	size_t room;
+	void *new;
+
+	if (cfi->nr_fdes == cfi->room_fdes) {
+		room = max(cfi->room_fdes * 2, (size_t)1024);
+		new = realloc(cfi->fdes, room * sizeof(*cfi->fdes));
+		if (!new)
+			return -ENOMEM;
+		cfi->fdes = new;
+		cfi->room_fdes = room;
+	}
+
+	cfi->fdes[cfi->nr_fdes++] = *fde;
+	return 0;
+}
+
+static int sframe_cfi__decode_fde(struct sframe_cfi *cfi, u8 which,
+				  const Dwarf_FDE *raw, const struct sframe_cfi_cie *cie)
+{
+	const struct sframe_cfi_source *source = &cfi->source[which];
+	struct sframe_cursor cursor = { .at = raw->start, .end = raw->end };
+	const u8 *first = source->data->d_buf;
+	struct sframe_cfi_fde fde = { .source = which };
+	u32 states = cie->states;
+	u64 size, work, rows = 1;
+
+	fde.start = sframe_cursor__encoded(&cursor, cie->encoding,
+					   source->addr + (raw->start - first));
+	size = sframe_cursor__encoded(&cursor, cie->encoding & 0x0f, 0);
+	if (cursor.bad)
+		return 0;
+
+	fde.end = fde.start + size;
+	if (fde.end < fde.start || !sframe_cfi__clip(cfi, &fde.start, &fde.end))
+		return 0;
+
+	if (cie->augmented)
+		sframe_cursor__skip(&cursor, sframe_cursor__uleb128(&cursor));
+
+	fde.damaged = cursor.bad ||
+		      !sframe_cfi__sane(cursor.at, cursor.end, cie->encoding, &states, &rows);
+
+	/* Rows beyond the function are not asked for. */
+	rows = min(rows, fde.end - fde.start);
+	work = rows * (cie->len + (cursor.end - cursor.at) + 1);
+	if (cfi->work + work > SFRAME_CFI_WORK_MAX)
+		fde.damaged = true;
+	else if (!fde.damaged)
+		cfi->work += work;
+
+	return sframe_cfi__add_fde(cfi, &fde);
+}
+
+static int sframe_cfi__read_source(struct sframe_cfi *cfi, u8 which)
+{
+	const struct sframe_cfi_source *source = &cfi->source[which];
+	const unsigned char *e_ident = (void *)elf_getident(cfi->elf, NULL);
+	struct sframe_cfi_cie cie = { .off = (Dwarf_Off)-1 };
+	Dwarf_Off off = 0, next;
+	Dwarf_CFI_Entry entry;
+	int ret;
+
+	if (!source->cfi)
+		return 0;
+
+	/* Ends: the offset grows. */
+	for (;; off = next) {
+		next = off;
+		ret = dwarf_next_cfi(e_ident, source->data, source->eh, off, &next, &entry);
+		if (ret > 0 || next <= off || next == (Dwarf_Off)-1)
+			return 0;
+		if (ret < 0 || dwarf_cfi_cie_p(&entry))
+			continue;
+
+		if (cie.off != entry.fde.CIE_pointer)
+			sframe_cfi__decode_cie(source, e_ident, entry.fde.CIE_pointer, &cie);
+		if (!cie.valid)
+			continue;
+
+		ret = sframe_cfi__decode_fde(cfi, which, &entry.fde, &cie);
+		if (ret)
+			return ret;
+	}
+}
+
+static int sframe_cfi_fde__cmp(const void *a, const void *b)
+{
+	const struct sframe_cfi_fde *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->source != y->source)
+		return x->source < y->source ? -1 : 1;
+	if (x->end != y->end)
+		return x->end > y->end ? -1 : 1;
+	return 0;
+}
+
+/*
+ * Sort the functions. Where they overlap what starts later wins, as in a search
+ * for the last one that starts at or before an address, but .debug_frame only
+ * fills the gaps of .eh_frame: it is not what the program unwinds itself by.
+ */
+static void sframe_cfi__sort(struct sframe_cfi *cfi)
+{
+	struct sframe_cfi_fde *fde, *prev;
+	size_t i, nr = 0;
+
+	if (!cfi->nr_fdes)
+		return;
+
+	qsort(cfi->fdes, cfi->nr_fdes, sizeof(*cfi->fdes), sframe_cfi_fde__cmp);
+
+	for (i = 0; i < cfi->nr_fdes; i++) {
+		fde = &cfi->fdes[i];
+		prev = nr ? &cfi->fdes[nr - 1] : NULL;
+
+		if (prev && fde->start < prev->end) {
+			if (fde->source > prev->source)
+				fde->start = prev->end;
+			else if (fde->start > prev->start)
+				prev->end = fde->start;
+			else
+				fde->start = prev->end;
+		}
+		if (fde->start < fde->end)
+			cfi->fdes[nr++] = *fde;
+	}
+
+	cfi->nr_fdes = nr;
+}
+
+/**
+ * sframe_cfi__read - Find the functions that the CFI of a file describes
+ * @cfi:	File
+ *
+ * Return: 0; -ENODATA - there are none; -ENOMEM.
+ */
+int sframe_cfi__read(struct sframe_cfi *cfi)
+{
+	struct sframe_cfi_source *source;
+	int err;
+	u8 i;
+
+	source = &cfi->source[SFRAME_SOURCE_EH];
+	if (source->data)
+		source->cfi = dwarf_getcfi_elf(cfi->elf);
+
+	source = &cfi->source[SFRAME_SOURCE_DEBUG];
+	if (source->data) {
+		cfi->dwarf = dwarf_begin_elf(cfi->elf, DWARF_C_READ, NULL);
+		if (cfi->dwarf)
+			source->cfi = dwarf_getcfi(cfi->dwarf);
+	}
+
+	for (i = 0; i < SFRAME_SOURCE_NR; i++) {
+		err = sframe_cfi__read_source(cfi, i);
+		if (err)
+			return err;
+	}
+
+	sframe_cfi__sort(cfi);
+	pr_debug3("%zu functions, %" PRIu64 " bytes of CFI to run\n", cfi->nr_fdes, cfi->work);
+
+	return cfi->nr_fdes ? 0 : -ENODATA;
+}
+
+/**
+ * sframe_cfi__walk - Go through all that the CFI of a file describes
+ * @cfi:	File, as sframe_cfi__read() left it
+ * @fn:		Called for each row, in order; not 0 ends it
+ * @arg:	For @fn
+ *
+ * Return: 0, or what @fn returned.
+ */
+int sframe_cfi__walk(struct sframe_cfi *cfi, sframe_cfi_row_fn fn, void *arg)
+{
+	const struct sframe_cfi_fde *fde;
+	struct sframe_cfi_row row;
+	Dwarf_Addr start, end;
+	bool signal;
+	int ret = 0;
+	size_t i;
+	u64 addr;
+
+	for (i = 0; i < cfi->nr_fdes && !ret; i++) {
+		fde = &cfi->fdes[i];
+
+		for (addr = fde->start; addr < fde->end && !ret; addr = row.end) {
+			row = (struct sframe_cfi_row) { .start = addr, .end = fde->end };
+
+			if (!fde->damaged &&
+			    !dwarf_cfi_addrframe(cfi->source[fde->source].cfi, addr,
+						 &row.frame)) {
+				row.ra = dwarf_frame_info(row.frame, &start, &end, &signal);
+				row.signal = signal;
+				if (row.ra < 0 || start > addr || end <= addr)
+					zfree(&row.frame);
+				else
+					row.end = min((u64)end, fde->end);
+			}
+
+			row.last = row.end == fde->end;
+			ret = fn(&row, arg);
+			free(row.frame);
+		}
+	}
+
+	return ret;
+}
+
+/*
+ * What an expression leaves on the stack, in terms of the frame: a sum of a
+ * register or the CFA and a number, or what is in memory there.
+ */
+#define SFRAME_STACK_MAX	4
+
+struct sframe_value {
+	bool			is_number;
+	u64			number;
+	struct sframe_loc	loc;
+};
+
+static bool sframe_loc__add(struct sframe_loc *loc, u64 number)
+{
+	s64 off;
+
+	/* No rule adds to what it has loaded. */
+	if (loc->deref || __builtin_add_overflow((s64)loc->off, (s64)number, &off) ||
+	    off != (s32)off)
+		return false;
+
+	loc->off = off;
+	return true;
+}
+
+static bool sframe_value__reg(struct sframe_value *value, u64 reg, u64 off)
+{
+	if (reg >= SFRAME_AMD64_REGS || (s64)off != (s32)off)
+		return false;
+
+	*value = (struct sframe_value) {
+		.loc = { .base = SFRAME_BASE_REG, .reg = reg, .off = off, },
+	};
+	return true;
+}
+
+/* Returns false if the format cannot express what the expression does. */
+static bool sframe_expr__simplify(const Dwarf_Op *ops, size_t nr_ops,
+				  struct sframe_loc *loc, bool *is_value)
+{
+	struct sframe_value stack[SFRAME_STACK_MAX], *top;
+	struct sframe_value number;
+	unsigned int nr = 0;
+	const Dwarf_Op *op;
+	u64 value;
+
+	*is_value = false;
+
+	for (op = ops; op < ops + nr_ops; op++) {
+		/* Nothing follows that. */
+		if (*is_value)
+			return false;
+		if (nr == SFRAME_STACK_MAX)
+			return false;
+		top = nr ? &stack[nr - 1] : NULL;
+
+		switch (op->atom) {
+		case DW_OP_breg0 ... DW_OP_breg31:
+			if (!sframe_value__reg(&stack[nr++], op->atom - DW_OP_breg0, op->number))
+				return false;
+			break;
+		case DW_OP_bregx:
+			if (!sframe_value__reg(&stack[nr++], op->number, op->number2))
+				return false;
+			break;
+		case DW_OP_reg0 ... DW_OP_reg31:
+		case DW_OP_regx:
+			/* The register itself is the place. */
+			value = op->number;
+			if (op->atom != DW_OP_regx)
+				value = op->atom - DW_OP_reg0;
+			if (nr || !sframe_value__reg(&stack[nr++], value, 0))
+				return false;
+			*is_value = true;
+			break;
+		case DW_OP_call_frame_cfa:
+			stack[nr++] = (struct sframe_value) { .loc.base = SFRAME_BASE_CFA };
+			break;
+		case DW_OP_lit0 ... DW_OP_lit31:
+			stack[nr++] = (struct sframe_value) {
+				.is_number = true, .number = op->atom - DW_OP_lit0,
+			};
+			break;
+		case DW_OP_const1u:
+		case DW_OP_const1s:
+		case DW_OP_const2u:
+		case DW_OP_const2s:
+		case DW_OP_const4u:
+		case DW_OP_const4s:
+		case DW_OP_const8u:
+		case DW_OP_const8s:
+		case DW_OP_constu:
+		case DW_OP_consts:
+			stack[nr++] = (struct sframe_value) {
+				.is_number = true, .number = op->number,
+			};
+			break;
+		case DW_OP_plus_uconst:
+			if (!top || top->is_number || !sframe_loc__add(&top->loc, op->number))
+				return false;
+			break;
+		case DW_OP_plus:
+		case DW_OP_minus:
+			if (nr < 2)
+				return false;
+			number = stack[--nr];
+			top = &stack[nr - 1];
+			if (op->atom == DW_OP_plus && top->is_number) {
+				value = top->number;
+				*top = number;
+				number = (struct sframe_value) {
+					.is_number = true, .number = value,
+				};
+			}
+			if (!number.is_number || top->is_number)
+				return false;
+			value = number.number;
+			if (op->atom == DW_OP_minus)
+				value = -value;
+			if (!sframe_loc__add(&top->loc, value))
+				return false;
+			break;
+		case DW_OP_deref:
+			if (!top || top->is_number || top->loc.deref)
+				return false;
+			top->loc.deref = true;
+			break;
+		case DW_OP_nop:
+			break;
+		case DW_OP_stack_value:
+			*is_value = true;
+			break;
+		default:
+			return false;
+		}
+	}
+
+	/* What is below is of no interest: the CFA, which some start with. */
+	if (!nr || stack[nr - 1].is_number)
+		return false;
+
+	*loc = stack[nr - 1].loc;
+	return true;
+}
+
+/**
+ * struct sframe_plt - The CFA in the entries of a PLT
+ * @off:	From the stack pointer, in the first part of each block
+ * @rep_size:	Length of a block
+ * @pushed:	Where in a block the second part starts
+ * @grows:	How much more @off is then
+ */
+struct sframe_plt {
+	s32	off;
+	u32	rep_size;
+	u32	pushed;
+	s32	grows;
+};
+
+static bool sframe_op__lit(const Dwarf_Op *op, u32 *value)
+{
+	if (op->atom < DW_OP_lit0 || op->atom > DW_OP_lit31)
+		return false;
+
+	*value = op->atom - DW_OP_lit0;
+	return true;
+}
+
+/*
+ * Linkers describe a whole PLT by one row: in each entry the stack pointer moves
+ * once, so the CFA is rsp + 8 + ((rip & 15) >= 11) * 8. Nothing else that depends on
+ * the instruction pointer can be expressed.
+ */
+static bool sframe_expr__plt(const Dwarf_Op *ops, size_t nr_ops, struct sframe_plt *plt)
+{
+	static const u8 atoms[] = {
+		[3] = DW_OP_and, [5] = DW_OP_ge, [7] = DW_OP_shl, [8] = DW_OP_plus,
+	};
+	u32 mask, shift;
+	size_t i;
+
+	if (nr_ops != ARRAY_SIZE(atoms))
+		return false;
+	for (i = 0; i < nr_ops; i++) {
+		if (atoms[i] && ops[i].atom != atoms[i])
+			return false;
+	}
+
+	if (ops[0].atom != DW_OP_breg0 + SFRAME_AMD64_SP ||
+	    ops[1].atom != DW_OP_breg0 + SFRAME_AMD64_IP || ops[1].number ||
+	    (s64)ops[0].number != (s16)ops[0].number)
+		return false;
+	if (!sframe_op__lit(&ops[2], &mask) || !sframe_op__lit(&ops[4], &plt->pushed) ||
+	    !sframe_op__lit(&ops[6], &shift))
+		return false;
+
+	/* A block is a power of two, and has both parts. */
+	if (!mask || (mask & (mask + 1)) || !plt->pushed || plt->pushed > mask || shift > 6)
+		return false;
+
+	plt->off = ops[0].number;
+	plt->rep_size = mask + 1;
+	plt->grows = 1 << shift;
+	return true;
+}
+
+/* What becomes of a row of CFI. */
+enum sframe_kind {
+	SFRAME_KIND_RULE,
+	SFRAME_KIND_PLT,
+	SFRAME_KIND_SIGNAL,
+	SFRAME_KIND_LOST,
+};
+
+/* How to find the caller's value of @reg; false if the format cannot say it. */
+static bool sframe_frame__reg(Dwarf_Frame *frame, int reg, struct sframe_loc *loc,
+			      bool *undefined)
+{
+	Dwarf_Op mem[3], *ops;
+	bool is_value;
+	size_t nr;
+
+	*undefined = false;
+	*loc = (struct sframe_loc) { .base = SFRAME_BASE_SAME };
+
+	if (dwarf_frame_register(frame, reg, mem, &ops, &nr))
+		return false;
+
+	if (!nr) {
+		*undefined = ops == mem;
+		return true;
+	}
+
+	if (!sframe_expr__simplify(ops, nr, loc, &is_value))
+		return false;
+
+	/* The expression tells the place rather than the value. */
+	if (!is_value) {
+		if (loc->deref)
+			return false;
+		loc->deref = true;
+	}
+
+	return true;
+}
+
+static enum sframe_kind sframe_row__translate(const struct sframe_cfi_row *row,
+					      struct sframe_rule *rule,
+					      struct sframe_plt *plt,
+					      enum sframe_lost *lost)
+{
+	enum sframe_kind kind = SFRAME_KIND_RULE;
+	bool undefined, is_value;
+	struct sframe_loc sp;
+	Dwarf_Op *ops;
+	size_t nr;
+
+	*rule = (struct sframe_rule) { };
+	*plt = (struct sframe_plt) { };
+
+	if (!row->frame) {
+		*lost = SFRAME_LOST_DAMAGED;
+		return SFRAME_KIND_LOST;
+	}
+
+	*lost = SFRAME_LOST_RA;
+	if (!sframe_frame__reg(row->frame, row->ra, &rule->ra, &undefined))
+		goto lost;
+	if (undefined) {
+		rule->outermost = true;
+		return kind;
+	}
+	if (rule->ra.base == SFRAME_BASE_SAME ||
+	    (rule->ra.base == SFRAME_BASE_CFA && !rule->ra.deref))
+		goto lost;
+
+	*lost = SFRAME_LOST_CFA;
+	if (dwarf_frame_cfa(row->frame, &ops, &nr) || !nr)
+		goto lost;
+	if (sframe_expr__plt(ops, nr, plt))
+		kind = SFRAME_KIND_PLT;
+	else if (!sframe_expr__simplify(ops, nr, &rule->cfa, &is_value) ||
+		 rule->cfa.base != SFRAME_BASE_REG)
+		goto lost;
+
+	/* Unless it says otherwise, the caller's stack pointer is the CFA. */
+	*lost = SFRAME_LOST_SP;
+	if (!sframe_frame__reg(row->frame, SFRAME_AMD64_SP, &sp, &undefined))
+		goto lost;
+	if (sp.base != SFRAME_BASE_CFA || sp.deref || sp.off)
+		goto lost;
+
+	/* One that is undefined cannot be told from one that is the same. */
+	*lost = SFRAME_LOST_FP;
+	if (!sframe_frame__reg(row->frame, SFRAME_AMD64_FP, &rule->fp, &undefined) || undefined)
+		goto lost;
+	if (rule->fp.base == SFRAME_BASE_CFA && !rule->fp.deref)
+		goto lost;
+
+	return kind;
+
+lost:
+	/* The kernel knows the frames that it makes. */
+	return row->signal ? SFRAME_KIND_SIGNAL : SFRAME_KIND_LOST;
+}
+
+/**
+ * struct sframe_build - A table in the making
+ * @writer:	Table
+ * @stats:	What it covers
+ * @function:	What is being put together; its size is 0 if there is nothing
+ * @only_signal: It has no rows but only the mark
+ * @rows:	Its rows
+ */
+struct sframe_build {
+	struct sframe_writer	*writer;
+	struct sframe_stats	*stats;
+	struct sframe_function	function;
+	bool			only_signal;
+	struct sframe_row	rows[SFRAME_ROWS_MAX];
+};
+
+static int sframe_build__flush(struct sframe_build *build)
+{
+	struct sframe_function *function = &build->function;
+	int err;
+
+	if (!function->size)
+		return 0;
+
+	err = sframe_writer__add(build->writer, function, build->rows);
+	if (!err) {
+		build->stats->functions++;
+		build->stats->rows += function->nr_rows;
+	}
+	*function = (struct sframe_function) { };
+
+	return err;
+}
+
+static u64 sframe_build__end(const struct sframe_build *build)
+{
+	return build->function.start + build->function.size;
+}
+
+/* Make sure that [@start, @end) can be added to what is being put together. */
+static int sframe_build__prepare(struct sframe_build *build, u64 start, u64 end,
+				 bool signal, bool only_signal)
+{
+	struct sframe_function *function = &build->function;
+	int err;
+
+	if (end - start > UINT_MAX)
+		return -EFBIG;
+
+	if (function->size &&
+	    (start != sframe_build__end(build) || function->signal != signal ||
+	     build->only_signal != only_signal || function->rep_size ||
+	     function->nr_rows == SFRAME_ROWS_MAX || end - function->start > UINT_MAX)) {
+		err = sframe_build__flush(build);
+		if (err)
+			return err;
+	}
+
+	if (!function->size) {
+		function->start = start;
+		function->signal = signal;
+		build->only_signal = only_signal;
+	}
+
+	return 0;
+}
+
+static int sframe_build__rule(struct sframe_build *build, u64 start, u64 end,
+			      bool signal, const struct sframe_rule *rule)
+{
+	struct sframe_function *function = &build->function;
+	struct sframe_row *row;
+	int err;
+
+	err = sframe_build__prepare(build, start, end, signal, false);
+	if (err)
+		return err;
+
+	/* Most changes are to registers that are of no interest here. */
+	if (!function->nr_rows ||
+	    !sframe_rule__equal(&build->rows[function->nr_rows - 1].rule, rule)) {
+		row = &build->rows[function->nr_rows++];
+		row->addr = start - function->start;
+		row->rule = *rule;
+	}
+	function->size = end - function->start;
+
+	build->stats->covered += end - start;
+	return 0;
+}
+
+static int sframe_build__signal(struct sframe_build *build, u64 start, u64 end)
+{
+	int err = sframe_build__prepare(build, start, end, true, true);
+
+	if (err)
+		return err;
+
+	build->function.size = end - build->function.start;
+	build->stats->covered += end - start;
+	return 0;
+}
+
+static int sframe_build__plt(struct sframe_build *build, u64 start, u64 end, bool signal,
+			     const struct sframe_rule *rule, const struct sframe_plt *plt)
+{
+	struct sframe_rule second;
+	int err;
+
+	/* Before it there may be a head that is different, but of the same length. */
+	if (start & (plt->rep_size - 1)) {
+		build->stats->lost[SFRAME_LOST_CFA] += end - start;
+		return 0;
+	}
+
+	err = sframe_build__flush(build);
+	if (!err)
+		err = sframe_build__prepare(build, start, end, signal, false);
+	if (err)
+		return err;
+
+	second = *rule;
+	second.cfa = (struct sframe_loc) {
+		.base = SFRAME_BASE_REG, .reg = SFRAME_AMD64_SP, .off = plt->off,
+	};
+	build->rows[0] = (struct sframe_row) { .addr = 0, .rule = second };
+	second.cfa.off += plt->grows;
+	build->rows[1] = (struct sframe_row) { .addr = plt->pushed, .rule = second };
+
+	build->function.nr_rows = 2;
+	build->function.rep_size = plt->rep_size;
+	build->function.size = end - start;
+
+	build->stats->covered += end - start;
+	build->stats->blocks += end - start;
+
+	return sframe_build__flush(build);
+}
+
+static bool sframe_rule__is_flex(const struct sframe_rule *rule)
+{
+	return !rule->outermost &&
+	       (rule->cfa.deref ||
+		(rule->cfa.reg != SFRAME_AMD64_SP && rule->cfa.reg != SFRAME_AMD64_FP) ||
+		rule->ra.base != SFRAME_BASE_CFA || rule->ra.off != SFRAME_AMD64_RA_OFF ||
+		rule->fp.base == SFRAME_BASE_REG);
+}
+
+static int sframe_build__row(const struct sframe_cfi_row *row, void *arg)
+{
+	struct sframe_build *build = arg;
+	u64 start = row->start, end = row->end;
+	struct sframe_rule rule;
+	enum sframe_lost lost;
+	struct sframe_plt plt;
+	int err = 0;
+
+	build->stats->described += end - start;
+
+	switch (sframe_row__translate(row, &rule, &plt, &lost)) {
+	case SFRAME_KIND_RULE:
+		if (sframe_rule__is_flex(&rule))
+			build->stats->flex += end - start;
+		err = sframe_build__rule(build, start, end, row->signal, &rule);
+		break;
+	case SFRAME_KIND_PLT:
+		err = sframe_build__plt(build, start, end, row->signal, &rule, &plt);
+		break;
+	case SFRAME_KIND_SIGNAL:
+		err = sframe_build__signal(build, start, end);
+		break;
+	case SFRAME_KIND_LOST:
+	default:
+		build->stats->lost[lost] += end - start;
+		break;
+	}
+
+	if (!err && row->last)
+		err = sframe_build__flush(build);
+
+	return err;
+}
+
+/**
+ * sframe_cfi__build - Make a table
+ * @cfi:	File, as sframe_cfi__read() left it
+ * @table:	Receives the table, to be freed by sframe_table__exit()
+ *
+ * Return: 0; -ENODATA - there is nothing that could be in it; -ENOMEM; -EFBIG.
+ */
+int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table)
+{
+	struct sframe_build build = { .stats = &table->stats };
+	struct sframe_aux aux = { .magic = SFRAME_AUX_MAGIC };
+	int err;
+
+	build.stats->code = cfi->code;
+	build.writer = sframe_writer__new();
+	if (!build.writer)
+		return -ENOMEM;
+
+	err = sframe_cfi__walk(cfi, sframe_build__row, &build);
+	if (!err && !build.stats->covered)
+		err = -ENODATA;
+	if (err)
+		goto out;
+
+	put_unaligned_le32(SFRAME_AUX_VERSION, &aux.version);
+	put_unaligned_le64(cfi->fingerprint, &aux.fingerprint);
+	put_unaligned_le64(build.stats->code, &aux.code);
+	put_unaligned_le64(build.stats->described, &aux.described);
+	put_unaligned_le64(build.stats->covered, &aux.covered);
+	memcpy(aux.build_id, cfi->bid.data, sizeof(aux.build_id));
+	aux.build_id_size = cfi->bid.size;
+
+	err = sframe_writer__finish(build.writer, &aux, &table->data, &table->size);
+	if (!err) {
+		table->bid = cfi->bid;
+		table->fingerprint = cfi->fingerprint;
+	}
+out:
+	sframe_writer__delete(build.writer);
+	return err;
+}
+
+static u64 sframe_loc__eval(const struct sframe_loc *loc, u64 cfa, unsigned int same)
+{
+	u64 value = cfa;
+
+	if (loc->base == SFRAME_BASE_SAME)
+		return sframe_eval__reg(same);
+	if (loc->base == SFRAME_BASE_REG)
+		value = sframe_eval__reg(loc->reg);
+	value += loc->off;
+
+	return loc->deref ? sframe_eval__load(value) : value;
+}
+
+static bool sframe_rule__leads_to(const struct sframe_rule *rule,
+				  const struct sframe_frame *frame)
+{
+	u64 cfa;
+
+	if (rule->outermost || frame->outermost)
+		return rule->outermost && frame->outermost;
+
+	cfa = sframe_loc__eval(&rule->cfa, 0, SFRAME_AMD64_SP);
+
+	return cfa == frame->cfa && cfa == frame->sp &&
+	       sframe_loc__eval(&rule->ra, cfa, SFRAME_AMD64_IP) == frame->ra &&
+	       (!frame->fp_known ||
+		sframe_loc__eval(&rule->fp, cfa, SFRAME_AMD64_FP) == frame->fp);
+}
+
+/**
+ * struct sframe_comparison - A table that is being compared
+ * @reader:	Table
+ * @check:	Result
+ * @next:	Up to where addresses have been looked at
+ * @logged:	How many differences have been printed
+ */
+struct sframe_comparison {
+	struct sframe_reader	reader;
+	struct sframe_check	*check;
+	u64			next;
+	u32			logged;
+};
+
+static void sframe_comparison__log(struct sframe_comparison *comparison, u64 start, u64 end,
+				   const char *what, const struct sframe_rule *rule)
+{
+	struct sframe_check *check = comparison->check;
+	char text[128] = "no rule";
+
+	if (!check->log || comparison->logged == check->max)
+		return;
+
+	comparison->logged++;
+	if (rule)
+		sframe_rule__scnprintf(rule, text, sizeof(text));
+	fprintf(check->log, "%016" PRIx64 "-%016" PRIx64 " %s: %s\n", start, end, what, text);
+}
+
+/* Nothing is described in [@start, @end): the table should have nothing either. */
+static int sframe_comparison__gap(struct sframe_comparison *comparison, u64 start, u64 end)
+{
+	struct sframe_rule rule;
+	bool signal;
+	u64 stop;
+	int ret;
+
+	for (; start < end; start = stop) {
+		stop = end;
+		ret = sframe_reader__find(&comparison->reader, start, &rule, &signal, &stop);
+		if (ret == -EINVAL)
+			return ret;
+		if (ret == -ENOENT)
+			continue;
+		comparison->check->extra += stop - start;
+		sframe_comparison__log(comparison, start, stop, "extra", ret ? NULL : &rule);
+	}
+
+	return 0;
+}
+
+static int sframe_comparison__row(const struct sframe_cfi_row *row, void *arg)
+{
+	struct sframe_comparison *comparison = arg;
+	struct sframe_check *check = comparison->check;
+	bool each, signal, known = false;
+	struct sframe_frame frame;
+	struct sframe_rule rule;
+	u64 addr, end;
+	int ret;
+
+	ret = sframe_comparison__gap(comparison, comparison->next, row->start);
+	if (ret)
+		return ret;
+	comparison->next = row->end;
+
+	if (!row->frame)
+		return sframe_comparison__gap(comparison, row->start, row->end);
+
+	check->described += row->end - row->start;
+	each = sframe_eval__depends_on_ip(row->frame);
+
+	for (addr = row->start; addr < row->end; addr = end) {
+		end = row->end;
+		ret = sframe_reader__find(&comparison->reader, addr, &rule, &signal, &end);
+		if (ret == -EINVAL)
+			return ret;
+
+		if (ret == -ENOENT) {
+			check->missing += end - addr;
+			sframe_comparison__log(comparison, addr, end, "missing", NULL);
+			continue;
+		}
+
+		if (each)
+			end = addr + 1;
+		if (each || addr == row->start)
+			known = sframe_eval__frame(row->frame, addr, &frame);
+
+		if (ret == -ENODATA && row->signal) {
+			check->signal += end - addr;
+		} else if (!ret && signal == row->signal && known &&
+			   sframe_rule__leads_to(&rule, &frame)) {
+			check->same += end - addr;
+		} else {
+			check->different += end - addr;
+			sframe_comparison__log(comparison, addr, end, "different",
+					       ret ? NULL : &rule);
+		}
+	}
+
+	return 0;
+}
+
+/**
+ * sframe_cfi__check - Compare a table with what libdw says, for each address
+ * @cfi:	File, as sframe_cfi__read() left it
+ * @table:	Table
+ * @check:	Receives the result
+ *
+ * Return: 0; -EINVAL - the table is damaged.
+ */
+int sframe_cfi__check(struct sframe_cfi *cfi, const struct sframe_table *table,
+		      struct sframe_check *check)
+{
+	struct sframe_comparison comparison = { .check = check };
+	size_t i;
+	int err;
+
+	err = sframe_reader__init(&comparison.reader, table->data, table->size, 0);
+	if (!err)
+		err = sframe_reader__check(&comparison.reader);
+	if (err)
+		return err;
+
+	comparison.next = cfi->segments[0].start;
+	err = sframe_cfi__walk(cfi, sframe_comparison__row, &comparison);
+	if (err)
+		return err;
+
+	i = cfi->nr_segments - 1;
+	return sframe_comparison__gap(&comparison, comparison.next, cfi->segments[i].end);
+}

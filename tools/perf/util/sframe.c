@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reader of SFrame tables
+ *
+ * Whatever a table says, nothing beyond its bytes is touched and every loop
+ * ends: offsets are compared with the table's bounds where they are used.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/unaligned.h>
+
+#include "util/sframe.h"
+
+/* Both formats are fixed. */
+_Static_assert(sizeof(struct sframe_header) == 28, "header");
+_Static_assert(sizeof(struct sframe_fde_v2) == 20, "FDE of version 2");
+_Static_assert(sizeof(struct sframe_fde_v3) == 16, "FDE of version 3");
+_Static_assert(sizeof(struct sframe_attr_v3) == 5, "attributes of version 3");
+/* Its length has one byte, and what follows it is to be aligned. */
+_Static_assert(sizeof(struct sframe_aux) <= 255 &&
+	       !((sizeof(struct sframe_header) + sizeof(struct sframe_aux)) % 8),
+	       "auxiliary header");
+
+static bool sframe_loc__equal(const struct sframe_loc *a, const struct sframe_loc *b)
+{
+	if (a->base != b->base)
+		return false;
+	if (a->base == SFRAME_BASE_SAME)
+		return true;
+	if (a->base == SFRAME_BASE_REG && a->reg != b->reg)
+		return false;
+
+	return a->off == b->off && a->deref == b->deref;
+}
+
+bool sframe_rule__equal(const struct sframe_rule *a, const struct sframe_rule *b)
+{
+	if (a->outermost || b->outermost)
+		return a->outermost == b->outermost;
+
+	return sframe_loc__equal(&a->cfa, &b->cfa) &&
+	       sframe_loc__equal(&a->ra, &b->ra) &&
+	       sframe_loc__equal(&a->fp, &b->fp);
+}
+
+static int sframe_loc__scnprintf(const struct sframe_loc *loc, char *buf, size_t size)
+{
+	static const char * const names[SFRAME_AMD64_REGS] = {
+		"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
+		"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+	};
+	const char *base = "cfa";
+	char off[16] = "";
+
+	if (loc->base == SFRAME_BASE_SAME)
+		return scnprintf(buf, size, "same");
+	if (loc->base == SFRAME_BASE_REG)
+		base = names[loc->reg % SFRAME_AMD64_REGS];
+	if (loc->off)
+		scnprintf(off, sizeof(off), "%+d", loc->off);
+
+	return scnprintf(buf, size, loc->deref ? "*(%s%s)" : "%s%s", base, off);
+}
+
+/**
+ * sframe_rule__scnprintf - "cfa rsp+16 ra *(cfa-8) fp *(cfa-16)"
+ * @rule:	What to print
+ * @buf:	Where to
+ * @size:	Room there
+ *
+ * Return: the length.
+ */
+int sframe_rule__scnprintf(const struct sframe_rule *rule, char *buf, size_t size)
+{
+	int len;
+
+	if (rule->outermost)
+		return scnprintf(buf, size, "outermost");
+
+	len = scnprintf(buf, size, "cfa ");
+	len += sframe_loc__scnprintf(&rule->cfa, buf + len, size - len);
+	len += scnprintf(buf + len, size - len, " ra ");
+	len += sframe_loc__scnprintf(&rule->ra, buf + len, size - len);
+	len += scnprintf(buf + len, size - len, " fp ");
+	len += sframe_loc__scnprintf(&rule->fp, buf + len, size - len);
+
+	return len;
+}
+
+static u32 sframe_reader__fde_size(const struct sframe_reader *reader)
+{
+	return reader->version == SFRAME_VERSION_2 ? sizeof(struct sframe_fde_v2) :
+						     sizeof(struct sframe_fde_v3);
+}
+
+/**
+ * sframe_reader__init - Prepare to read a table
+ * @reader:	What is set up
+ * @data:	The table; must stay there
+ * @size:	Its length
+ * @base:	Its address: that of the section, or 0 for tables made by perf
+ *
+ * Return: 0; -EINVAL - this is no SFrame table, or it is damaged; -EOPNOTSUPP - it
+ *	   is of another version, machine or byte order.
+ */
+int sframe_reader__init(struct sframe_reader *reader, const void *data,
+			size_t size, u64 base)
+{
+	const struct sframe_header *header = data;
+	u64 body, fdes, fdes_end, fres, fres_end;
+
+	if (size < sizeof(*header) || size > SFRAME_SIZE_MAX)
+		return -EINVAL;
+
+	if (get_unaligned_le16(&header->magic) != SFRAME_MAGIC) {
+		if (get_unaligned_be16(&header->magic) == SFRAME_MAGIC)
+			return -EOPNOTSUPP;
+		return -EINVAL;
+	}
+
+	if ((header->version != SFRAME_VERSION_2 &&
+	     header->version != SFRAME_VERSION_3) ||
+	    header->abi != SFRAME_ABI_AMD64)
+		return -EOPNOTSUPP;
+
+	if (header->fixed_ra != SFRAME_AMD64_RA_OFF || header->fixed_fp)
+		return -EINVAL;
+	if (header->version == SFRAME_VERSION_3 && !(header->flags & SFRAME_FLAG_PCREL))
+		return -EINVAL;
+
+	reader->data	 = data;
+	reader->size	 = size;
+	reader->base	 = base;
+	reader->version	 = header->version;
+	reader->flags	 = header->flags;
+	reader->aux_len	 = header->aux_len;
+	reader->num_fdes = get_unaligned_le32(&header->num_fdes);
+	reader->num_fres = get_unaligned_le32(&header->num_fres);
+
+	body	 = sizeof(*header) + header->aux_len;
+	fdes	 = body + get_unaligned_le32(&header->fde_off);
+	fdes_end = fdes + (u64)reader->num_fdes * sframe_reader__fde_size(reader);
+	fres	 = body + get_unaligned_le32(&header->fre_off);
+	fres_end = fres + get_unaligned_le32(&header->fre_len);
+
+	if (body > size || fdes_end > size || fres_end > size)
+		return -EINVAL;
+
+	reader->fdes	 = fdes;
+	reader->fres	 = fres;
+	reader->fres_end = fres_end;
+
+	return 0;
+}
+
+/**
+ * sframe_reader__aux - Get what perf has put into the auxiliary header
+ * @reader:	Table
+ * @aux:	Receives it
+ *
+ * Return: 0; -ENOENT - this table was not made by perf, or by another version.
+ */
+int sframe_reader__aux(const struct sframe_reader *reader, struct sframe_aux *aux)
+{
+	if (reader->aux_len != sizeof(*aux))
+		return -ENOENT;
+
+	memcpy(aux, reader->data + sizeof(struct sframe_header), sizeof(*aux));
+	if (memcmp(aux->magic, SFRAME_AUX_MAGIC, sizeof(aux->magic)) ||
+	    le32_to_cpu(aux->version) != SFRAME_AUX_VERSION ||
+	    aux->build_id_size > sizeof(aux->build_id))
+		return -ENOENT;
+
+	return 0;
+}
+
+static int sframe_reader__info(u8 info, u8 rep_size, struct sframe_function *function)
+{
+	if (info & ~(SFRAME_FDE_WIDTH_MASK | SFRAME_FDE_MASK | SFRAME_FDE_SIGNAL))
+		return -EINVAL;
+
+	function->width	   = info & SFRAME_FDE_WIDTH_MASK;
+	function->signal   = info & SFRAME_FDE_SIGNAL;
+	function->rep_size = info & SFRAME_FDE_MASK ? rep_size : 0;
+
+	if (function->width > SFRAME_WIDTH_MAX ||
+	    ((info & SFRAME_FDE_MASK) && !rep_size))
+		return -EINVAL;
+
+	return 0;
+}
+
+/**
+ * sframe_reader__function - Decode an FDE
+ * @reader:	Table
+ * @index:	Which one, less than the reader's num_fdes
+ * @function:	Receives it
+ *
+ * Return: 0; -EINVAL - it is damaged.
+ */
+int sframe_reader__function(const struct sframe_reader *reader, u32 index,
+			    struct sframe_function *function)
+{
+	u32 off = reader->fdes + index * sframe_reader__fde_size(reader);
+	const void *raw = reader->data + off;
+	const struct sframe_fde_v2 *v2 = raw;
+	const struct sframe_fde_v3 *v3 = raw;
+	const struct sframe_attr_v3 *attr;
+	u64 start, pos;
+
+	if (index >= reader->num_fdes)
+		return -EINVAL;
+
+	if (reader->version == SFRAME_VERSION_2) {
+		start		   = (s32)get_unaligned_le32(&v2->start);
+		function->size	   = get_unaligned_le32(&v2->size);
+		function->nr_rows  = get_unaligned_le32(&v2->num_fres);
+		function->flex	   = false;
+		pos = (u64)reader->fres + get_unaligned_le32(&v2->fre_off);
+	} else {
+		start		   = get_unaligned_le64(&v3->start);
+		function->size	   = get_unaligned_le32(&v3->size);
+		pos = (u64)reader->fres + get_unaligned_le32(&v3->fre_off);
+	}
+
+	start += reader->base;
+	if (reader->flags & SFRAME_FLAG_PCREL)
+		start += off;
+	function->start = start;
+
+	if (reader->version == SFRAME_VERSION_2) {
+		/* Those that have no rows need no place for them. */
+		if (pos > reader->fres_end && function->nr_rows)
+			return -EINVAL;
+		function->pos = pos;
+		return sframe_reader__info(v2->info & ~SFRAME_FDE_SIGNAL,
+					   v2->rep_size, function);
+	}
+
+	if (pos + sizeof(*attr) > reader->fres_end)
+		return -EINVAL;
+	attr = (const void *)(reader->data + pos);
+	if (attr->info2 & ~SFRAME_FDE_FLEX)
+		return -EINVAL;
+
+	function->nr_rows = get_unaligned_le16(&attr->num_fres);
+	function->flex	  = attr->info2 & SFRAME_FDE_FLEX;
+	function->pos	  = pos + sizeof(*attr);
+
+	return sframe_reader__info(attr->info, attr->rep_size, function);
+}
+
+struct sframe_words {
+	const u8	*next;
+	u8		nr;
+	u8		width;
+};
+
+static s32 sframe_words__signed(struct sframe_words *words)
+{
+	const u8 *word = words->next;
+
+	words->next += BIT(words->width);
+	words->nr--;
+
+	switch (words->width) {
+	case 0:
+		return (s8)*word;
+	case 1:
+		return (s16)get_unaligned_le16(word);
+	default:
+		return (s32)get_unaligned_le32(word);
+	}
+}
+
+static u32 sframe_words__unsigned(struct sframe_words *words)
+{
+	u32 word = sframe_words__signed(words);
+
+	return words->width < SFRAME_WIDTH_MAX ? word & (BIT(8 << words->width) - 1) :
+						 word;
+}
+
+static int sframe_words__loc(struct sframe_words *words, struct sframe_loc *loc)
+{
+	u32 control, reg;
+
+	if (!words->nr)
+		return 0;
+
+	control = sframe_words__unsigned(words);
+	if (!control)
+		return 0;
+
+	reg = control >> SFRAME_FLEX_REG_SHIFT;
+	if (!words->nr || (control & SFRAME_FLEX_RESERVED) ||
+	    reg >= SFRAME_AMD64_REGS || (reg && !(control & SFRAME_FLEX_REG)))
+		return -EINVAL;
+
+	loc->base  = control & SFRAME_FLEX_REG ? SFRAME_BASE_REG : SFRAME_BASE_CFA;
+	loc->reg   = reg;
+	loc->deref = control & SFRAME_FLEX_DEREF;
+	loc->off   = sframe_words__signed(words);
+
+	return 0;
+}
+
+static int sframe_words__rule(struct sframe_words *words, bool flex, bool sp,
+			      struct sframe_rule *rule)
+{
+	int err;
+
+	*rule = (struct sframe_rule) {
+		.ra = {
+			.base	= SFRAME_BASE_CFA,
+			.deref	= true,
+			.off	= SFRAME_AMD64_RA_OFF,
+		},
+	};
+
+	if (!words->nr) {
+		rule->outermost = true;
+		return 0;
+	}
+
+	if (flex) {
+		err = sframe_words__loc(words, &rule->cfa);
+		if (!err)
+			err = sframe_words__loc(words, &rule->ra);
+		if (!err)
+			err = sframe_words__loc(words, &rule->fp);
+		if (err)
+			return err;
+		if (rule->cfa.base != SFRAME_BASE_REG)
+			return -EINVAL;
+	} else {
+		rule->cfa.base = SFRAME_BASE_REG;
+		rule->cfa.reg  = sp ? SFRAME_AMD64_SP : SFRAME_AMD64_FP;
+		rule->cfa.off  = sframe_words__signed(words);
+		if (words->nr) {
+			rule->fp.base  = SFRAME_BASE_CFA;
+			rule->fp.deref = true;
+			rule->fp.off   = sframe_words__signed(words);
+		}
+	}
+
+	return words->nr ? -EINVAL : 0;
+}
+
+/**
+ * sframe_reader__row - Decode an FRE
+ * @reader:	Table
+ * @function:	From sframe_reader__function()
+ * @pos:	Where the row is, at first @function's; moves to the next one
+ * @row:	Receives it
+ *
+ * The caller counts the rows, as @function has no more than its nr_rows.
+ *
+ * Return: 0; -EINVAL - it is damaged.
+ */
+int sframe_reader__row(const struct sframe_reader *reader,
+		       const struct sframe_function *function, u32 *pos,
+		       struct sframe_row *row)
+{
+	const u32 width = BIT(function->width);
+	const u8 *raw = reader->data + *pos;
+	struct sframe_words words;
+	u64 end = *pos;
+	u8 info;
+
+	end += width + sizeof(info);
+	if (end > reader->fres_end)
+		return -EINVAL;
+
+	switch (function->width) {
+	case 0:
+		row->addr = *raw;
+		break;
+	case 1:
+		row->addr = get_unaligned_le16(raw);
+		break;
+	default:
+		row->addr = get_unaligned_le32(raw);
+		break;
+	}
+
+	info	    = raw[width];
+	words.nr    = (info >> SFRAME_FRE_WORDS_SHIFT) & SFRAME_FRE_WORDS_MASK;
+	words.width = (info >> SFRAME_FRE_WIDTH_SHIFT) & SFRAME_FRE_WIDTH_MASK;
+	words.next  = raw + width + sizeof(info);
+
+	end += words.nr << words.width;
+	if (words.width > SFRAME_WIDTH_MAX || (info & SFRAME_FRE_MANGLED_RA) ||
+	    end > reader->fres_end)
+		return -EINVAL;
+
+	*pos = end;
+	return sframe_words__rule(&words, function->flex, info & SFRAME_FRE_CFA_SP,
+				  &row->rule);
+}
+
+/**
+ * sframe_reader__find - Look up the rule for an address
+ * @reader:	Table, sorted
+ * @addr:	Address, which the caller knows to be below @end
+ * @rule:	Receives the rule
+ * @signal:	Receives whether the code returns from a signal handler
+ * @end:	At first where the caller stops to be interested; moved down to
+ *		where the answer may change
+ *
+ * Return: 0; -ENOENT - the table has no rule; -ENODATA - nor has it one here, but
+ *	   the code returns from a signal handler; -EINVAL - it is damaged.
+ */
+int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
+			struct sframe_rule *rule, bool *signal, u64 *end)
+{
+	u32 lo = 0, hi = reader->num_fdes, mid, pos, i;
+	u64 off, limit, block = 0;
+	struct sframe_function fn;
+	struct sframe_row row;
+	int err, ret;
+
+	/* The last one that starts at or before the address is before @hi. */
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		err = sframe_reader__function(reader, mid, &fn);
+		if (err)
+			return err;
+		if (fn.start <= addr) {
+			lo = mid + 1;
+		} else {
+			*end = min(*end, fn.start);
+			hi = mid;
+		}
+	}
+
+	*signal = false;
+	if (!lo)
+		return -ENOENT;
+
+	err = sframe_reader__function(reader, lo - 1, &fn);
+	if (err)
+		return err;
+
+	off = addr - fn.start;
+	if (off >= fn.size)
+		return -ENOENT;
+
+	*end = min(*end, fn.start + fn.size);
+	*signal = fn.signal;
+	if (!fn.nr_rows)
+		return fn.signal ? -ENODATA : -ENOENT;
+
+	if (fn.rep_size) {
+		block = off - off % fn.rep_size;
+		off -= block;
+		*end = min(*end, fn.start + block + fn.rep_size);
+	}
+
+	ret = -ENOENT;
+	limit = ULLONG_MAX;
+	for (i = 0, pos = fn.pos; i < fn.nr_rows; i++) {
+		err = sframe_reader__row(reader, &fn, &pos, &row);
+		if (err)
+			return err;
+		if (row.addr > off) {
+			limit = fn.start + block + row.addr;
+			break;
+		}
+		*rule = row.rule;
+		ret = 0;
+	}
+	*end = min(*end, limit);
+
+	return ret;
+}
+
+/**
+ * sframe_reader__check - Decode all of a table
+ * @reader:	Table
+ *
+ * Return: 0; -EINVAL - something is damaged, not sorted, or overlaps.
+ */
+int sframe_reader__check(const struct sframe_reader *reader)
+{
+	u64 prev_end = 0, nr_rows = 0;
+	struct sframe_function fn;
+	struct sframe_row row;
+	u32 i, nr, pos, prev;
+	int err;
+
+	/* Functions may share rows: bound the work, not only the reads. */
+	if (reader->num_fres > reader->size)
+		return -EINVAL;
+
+	for (i = 0; i < reader->num_fdes; i++) {
+		err = sframe_reader__function(reader, i, &fn);
+		if (err)
+			return err;
+		if (fn.start < prev_end || fn.start + fn.size < fn.start)
+			return -EINVAL;
+		prev_end = fn.start + fn.size;
+
+		nr_rows += fn.nr_rows;
+		if (nr_rows > reader->num_fres)
+			return -EINVAL;
+
+		for (nr = 0, prev = 0, pos = fn.pos; nr < fn.nr_rows; nr++) {
+			err = sframe_reader__row(reader, &fn, &pos, &row);
+			if (err)
+				return err;
+			if (row.addr < prev ||
+			    row.addr >= (fn.rep_size ?: fn.size))
+				return -EINVAL;
+			prev = row.addr;
+		}
+	}
+
+	return 0;
+}
+
+/**
+ * sframe_reader__fprintf - Print all of a table
+ * @reader:	Table
+ * @fp:		Where to
+ *
+ * Return: 0; -EINVAL - something is damaged; what can be read is printed.
+ */
+int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
+{
+	struct sframe_function fn;
+	struct sframe_aux aux;
+	struct sframe_row row;
+	char text[128];
+	u32 i, nr, pos;
+	int err, ret = 0;
+
+	fprintf(fp, "SFrame version %u for AMD64, %u bytes, %u functions, %u rows%s%s%s\n",
+		reader->version, reader->size, reader->num_fdes, reader->num_fres,
+		reader->flags & SFRAME_FLAG_SORTED ? ", sorted" : "",
+		reader->flags & SFRAME_FLAG_PCREL ? ", pc-relative" : "",
+		reader->version == SFRAME_VERSION_2 &&
+		reader->flags & SFRAME_FLAG_FP ? ", frame pointers" : "");
+
+	if (!sframe_reader__aux(reader, &aux)) {
+		struct build_id bid;
+		char sbuild_id[SBUILD_ID_SIZE];
+
+		build_id__init(&bid, aux.build_id, aux.build_id_size);
+		build_id__sprintf(&bid, sbuild_id);
+		fprintf(fp, "made by perf, generator %u, build-id %s, covers %" PRIu64
+			" of %" PRIu64 " bytes of code (%" PRIu64 " described)\n",
+			le32_to_cpu(aux.version), *sbuild_id ? sbuild_id : "none",
+			get_unaligned_le64(&aux.covered),
+			get_unaligned_le64(&aux.code),
+			get_unaligned_le64(&aux.described));
+	}
+
+	for (i = 0; i < reader->num_fdes; i++) {
+		err = sframe_reader__function(reader, i, &fn);
+		if (err) {
+			fprintf(fp, "\nFDE %u is damaged\n", i);
+			ret = err;
+			continue;
+		}
+
+		fprintf(fp, "\n%016" PRIx64 "-%016" PRIx64 "%s%s", fn.start,
+			fn.start + fn.size, fn.flex ? " flex" : "",
+			fn.signal ? " signal" : "");
+		if (fn.rep_size)
+			fprintf(fp, " blocks of %u", fn.rep_size);
+		fprintf(fp, "\n");
+
+		for (nr = 0, pos = fn.pos; nr < fn.nr_rows; nr++) {
+			err = sframe_reader__row(reader, &fn, &pos, &row);
+			if (err) {
+				fprintf(fp, "    row %u is damaged\n", nr);
+				ret = err;
+				break;
+			}
+			sframe_rule__scnprintf(&row.rule, text, sizeof(text));
+			fprintf(fp, "    %016" PRIx64 "  %s\n",
+				fn.rep_size ? row.addr : fn.start + row.addr, text);
+		}
+	}
+
+	return ret;
+}
