@@ -254,6 +254,7 @@ static struct kunit_suite sframe_suite = {
 	.name = "unwind_sframe",
 	.test_cases = sframe_cases,
 };
+
 kunit_test_suite(sframe_suite);
 
 MODULE_DESCRIPTION("KUnit tests of the reader of SFrame sections");
