@@ -363,7 +363,7 @@ unwind_user_apply(struct unwind_user_state *state,
 	struct unwind_user_regs *regs = &state->regs;
 	unsigned long cfa = 0, ra, fp = regs->fp;
 	bool fp_known = state->fp_known;
-	bool switched;
+	bool switched, outermost;
 
 	if (rule->outermost)
 		return UNWIND_USER_END;
@@ -409,9 +409,13 @@ unwind_user_apply(struct unwind_user_state *state,
 
 	/*
 	 * Any data may look like a frame; code that was called does not. Once
-	 * a frame pointer has led to another stack, it is not to be trusted.
+	 * a frame pointer has led to another stack, it is not to be trusted. Nobody
+	 * calls the outermost function: who made its stack wrote the return
+	 * address, and a frame pointer of zero.
 	 */
+	outermost = !switched && fp_known && !fp;
 	if ((switched || (state->suspect && unwind_user_from_fp(rule) && !rule->signal)) &&
+	    !outermost &&
 	    !arch_unwind_user_after_call(regs->cs_base + ra))
 		return UNWIND_USER_CORRUPT;
 

@@ -625,10 +625,32 @@ TEST_F(stacks, data_on_the_lower_one_ends_it)
 {
 	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
 	*frame_at(STACK_FRAME(1)) = (struct frame) { STACK_FRAME(1) + 64, CALLED(1) };
-	*frame_at(STACK_FRAME(1) + 64) = (struct frame) { 0, NOT_CALLED };
+	*frame_at(STACK_FRAME(1) + 64) = (struct frame) { STACK_FRAME(1) + 128, NOT_CALLED };
+	*frame_at(STACK_FRAME(1) + 128) = (struct frame) { 0, CALLED(2) };
 	self->want[1] = CALLED(0);
 	self->want[2] = CALLED(1);
 	EXPECT_STACKS(3);
+}
+
+/* What a stack begins with was written there, as Go's runtime does. */
+TEST_F(stacks, outermost_frame_was_not_called)
+{
+	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
+	*frame_at(STACK_FRAME(1)) = (struct frame) { STACK_FRAME(1) + 64, CALLED(1) };
+	*frame_at(STACK_FRAME(1) + 64) = (struct frame) { 0, NOT_CALLED };
+	self->want[1] = CALLED(0);
+	self->want[2] = CALLED(1);
+	self->want[3] = NOT_CALLED;
+	EXPECT_STACKS(4);
+}
+
+/* It takes more than a zero to be led to another stack. */
+TEST_F(stacks, data_before_zero_is_not_followed)
+{
+	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
+	*frame_at(STACK_FRAME(1)) = (struct frame) { 0, NOT_CALLED };
+	self->want[1] = CALLED(0);
+	EXPECT_STACKS(2);
 }
 
 TEST_F(stacks, circle_ends)
