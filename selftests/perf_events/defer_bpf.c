@@ -3,90 +3,16 @@
  * Deferred user callchains and BPF: a program that uses the stack helpers on an
  * event that asks for deferral gets the immediate chain.  Neither the marker
  * nor the cookie reach it.
- *
- * The program is given as instructions, so nothing but bpf(2) is needed.
  */
 #define _GNU_SOURCE
+#include "bpf.h"
 #include "defer.h"
-#include <linux/bpf.h>
 #include "../kselftest_harness.h"
 
 #define BOTH	(DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT)
 #define BITS	9
 #define ID	0x1c5
 #define DEPTH	64
-
-static int sys_bpf(int cmd, union bpf_attr *attr)
-{
-	return syscall(__NR_bpf, cmd, attr, sizeof(*attr));
-}
-
-static int map_create(__u32 type, __u32 value_size, __u32 entries)
-{
-	union bpf_attr attr = {
-		.map_type = type,
-		.key_size = 4,
-		.value_size = value_size,
-		.max_entries = entries,
-	};
-
-	return sys_bpf(BPF_MAP_CREATE, &attr);
-}
-
-static int map_lookup(int fd, __u32 key, void *value)
-{
-	union bpf_attr attr = {
-		.map_fd = fd,
-		.key = (__u64)&key,
-		.value = (__u64)value,
-	};
-
-	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr);
-}
-
-#define INSN(_code, _dst, _src, _off, _imm) ((struct bpf_insn) {	\
-	.code = _code, .dst_reg = _dst, .src_reg = _src, .off = _off,	\
-	.imm = _imm })
-#define MOV_REG(dst, src)						\
-	INSN(BPF_ALU64 | BPF_MOV | BPF_X, dst, src, 0, 0)
-#define MOV_IMM(dst, imm)						\
-	INSN(BPF_ALU64 | BPF_MOV | BPF_K, dst, 0, 0, imm)
-#define ADD_IMM(dst, imm)						\
-	INSN(BPF_ALU64 | BPF_ADD | BPF_K, dst, 0, 0, imm)
-/* This instruction takes two places. */
-#define LD_MAP(dst, fd)							\
-	INSN(BPF_LD | BPF_DW | BPF_IMM, dst, BPF_PSEUDO_MAP_FD, 0, fd)
-#define LD_MAP_REST	INSN(0, 0, 0, 0, 0)
-#define CALL(func)							\
-	INSN(BPF_JMP | BPF_CALL, 0, 0, 0, func)
-#define ST_IMM_W(dst, off, imm)						\
-	INSN(BPF_ST | BPF_MEM | BPF_W, dst, 0, off, imm)
-#define STX_DW(dst, off, src)						\
-	INSN(BPF_STX | BPF_MEM | BPF_DW, dst, src, off, 0)
-#define JEQ_IMM(dst, imm, off)						\
-	INSN(BPF_JMP | BPF_JEQ | BPF_K, dst, 0, off, imm)
-#define EXIT_INSN()							\
-	INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0)
-
-static char verifier_log[65536];
-
-static int prog_load(const struct bpf_insn *insns, unsigned int nr)
-{
-	union bpf_attr attr = {
-		.prog_type = BPF_PROG_TYPE_PERF_EVENT,
-		.insns = (__u64)insns,
-		.insn_cnt = nr,
-		.license = (__u64)"GPL",
-		.log_buf = (__u64)verifier_log,
-		.log_size = sizeof(verifier_log),
-		.log_level = 1,
-	};
-	int fd = sys_bpf(BPF_PROG_LOAD, &attr);
-
-	if (fd < 0)
-		fprintf(stderr, "# %s\n", verifier_log);
-	return fd;
-}
 
 /* What the program leaves: the helper's result, then the addresses. */
 struct stack_value {
@@ -119,7 +45,7 @@ static int prog_get_stack(int map, __u64 flags)
 		EXIT_INSN(),
 	};
 
-	return prog_load(insns, ARRAY_SIZE(insns));
+	return prog_load(BPF_PROG_TYPE_PERF_EVENT, insns, ARRAY_SIZE(insns));
 }
 
 /* values[0].ret = bpf_get_stackid(ctx, stacks, flags) */
@@ -145,7 +71,7 @@ static int prog_get_stackid(int map, int stacks, __u64 flags)
 		EXIT_INSN(),
 	};
 
-	return prog_load(insns, ARRAY_SIZE(insns));
+	return prog_load(BPF_PROG_TYPE_PERF_EVENT, insns, ARRAY_SIZE(insns));
 }
 
 /* A program that does not look at stacks. */
@@ -156,7 +82,7 @@ static int prog_plain(void)
 		EXIT_INSN(),
 	};
 
-	return prog_load(insns, ARRAY_SIZE(insns));
+	return prog_load(BPF_PROG_TYPE_PERF_EVENT, insns, ARRAY_SIZE(insns));
 }
 
 FIXTURE(bpf) {

@@ -4,8 +4,6 @@
  * written must be what perf_event_header::size says, and one that does not fit
  * into its 16 bits must be lost, and counted.  Otherwise the reader takes the
  * middle of a sample for the next record.
- *
- * The BPF programs are given as instructions, so nothing but bpf(2) is needed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <linux/bpf.h>
 #include <linux/const.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
@@ -23,6 +20,7 @@
 #include <sys/syscall.h>
 
 #include "../kselftest_harness.h"
+#include "bpf.h"
 
 #define PAGES		64
 #define FORMAT_LOST	_BITULL(4)
@@ -238,49 +236,6 @@ TEST_F(ustack, size)
 #define RAW_MAX		(65528 - 8 - 4)
 #define RAW_HUGE	70000
 
-#define INSN(_code, _dst, _src, _off, _imm) ((struct bpf_insn) {	\
-	.code = _code, .dst_reg = _dst, .src_reg = _src, .off = _off,	\
-	.imm = _imm })
-#define MOV_REG(dst, src)						\
-	INSN(BPF_ALU64 | BPF_MOV | BPF_X, dst, src, 0, 0)
-#define MOV_IMM(dst, imm)						\
-	INSN(BPF_ALU64 | BPF_MOV | BPF_K, dst, 0, 0, imm)
-#define MOV32_IMM(dst, imm)						\
-	INSN(BPF_ALU | BPF_MOV | BPF_K, dst, 0, 0, imm)
-#define ADD_IMM(dst, imm)						\
-	INSN(BPF_ALU64 | BPF_ADD | BPF_K, dst, 0, 0, imm)
-/* This instruction takes two places. */
-#define LD_MAP(dst, fd)							\
-	INSN(BPF_LD | BPF_DW | BPF_IMM, dst, BPF_PSEUDO_MAP_FD, 0, fd)
-#define LD_MAP_REST	INSN(0, 0, 0, 0, 0)
-#define CALL(func)							\
-	INSN(BPF_JMP | BPF_CALL, 0, 0, 0, func)
-#define ST_IMM_W(dst, off, imm)						\
-	INSN(BPF_ST | BPF_MEM | BPF_W, dst, 0, off, imm)
-#define JEQ_IMM(dst, imm, off)						\
-	INSN(BPF_JMP | BPF_JEQ | BPF_K, dst, 0, off, imm)
-#define EXIT_INSN()							\
-	INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0)
-
-static char verifier_log[65536];
-
-static int sys_bpf(int cmd, union bpf_attr *attr)
-{
-	return syscall(__NR_bpf, cmd, attr, sizeof(*attr));
-}
-
-static int map_create(__u32 type, __u32 value_size, __u32 entries)
-{
-	union bpf_attr attr = {
-		.map_type = type,
-		.key_size = 4,
-		.value_size = value_size,
-		.max_entries = entries,
-	};
-
-	return sys_bpf(BPF_MAP_CREATE, &attr);
-}
-
 /* return bpf_perf_event_output(ctx, events, this CPU, &values[0], size) */
 static int prog_output(int events, int values, unsigned int size)
 {
@@ -303,20 +258,8 @@ static int prog_output(int events, int values, unsigned int size)
 		CALL(BPF_FUNC_perf_event_output),
 		EXIT_INSN(),
 	};
-	union bpf_attr attr = {
-		.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT,
-		.insns = (uintptr_t)insns,
-		.insn_cnt = ARRAY_SIZE(insns),
-		.license = (uintptr_t)"GPL",
-		.log_buf = (uintptr_t)verifier_log,
-		.log_size = sizeof(verifier_log),
-		.log_level = 1,
-	};
-	int fd = sys_bpf(BPF_PROG_LOAD, &attr);
 
-	if (fd < 0)
-		fprintf(stderr, "# %s\n", verifier_log);
-	return fd;
+	return prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, insns, ARRAY_SIZE(insns));
 }
 
 FIXTURE(raw) {

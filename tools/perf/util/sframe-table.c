@@ -24,6 +24,20 @@ const char * const sframe_lost_names[SFRAME_LOST_NR] = {
 
 #ifdef HAVE_DWARF_SUPPORT
 
+static int open_and_read(int fd, struct sframe_cfi **cfi)
+{
+	int err = sframe_cfi__open(fd, cfi);
+
+	if (err)
+		return err;
+
+	err = sframe_cfi__read(*cfi);
+	if (err)
+		sframe_cfi__delete(*cfi);
+
+	return err;
+}
+
 /**
  * sframe_table__get - Get the table of a file, from the cache if it is there
  * @table:	Receives it, to be freed by sframe_table__exit()
@@ -81,14 +95,11 @@ int sframe_table__build(struct sframe_table *table, int fd)
 
 	*table = (struct sframe_table) { };
 
-	err = sframe_cfi__open(fd, &cfi);
+	err = open_and_read(fd, &cfi);
 	if (err)
 		return err;
 
-	err = sframe_cfi__read(cfi);
-	if (!err)
-		err = sframe_cfi__build(cfi, table);
-
+	err = sframe_cfi__build(cfi, table);
 	sframe_cfi__delete(cfi);
 	return err;
 }
@@ -107,14 +118,11 @@ int sframe_table__check(const struct sframe_table *table, int fd,
 	struct sframe_cfi *cfi;
 	int err;
 
-	err = sframe_cfi__open(fd, &cfi);
+	err = open_and_read(fd, &cfi);
 	if (err)
 		return err;
 
-	err = sframe_cfi__read(cfi);
-	if (!err)
-		err = sframe_cfi__check(cfi, table, check);
-
+	err = sframe_cfi__check(cfi, table, check);
 	sframe_cfi__delete(cfi);
 	return err;
 }

@@ -4,36 +4,16 @@
 
 set -e
 
-err=0
+shelldir=$(dirname "$0")
 dir=$(mktemp -d /tmp/__perf_test.sframe.XXXXX)
+# shellcheck source=lib/callchain_deferred.sh
+. "${shelldir}"/lib/callchain_deferred.sh
+
 program=$(readlink -f "$(command -v perf)")
 sframe=(perf --buildid-dir "${dir}/cache" sframe)
 
 # In percent of what the program describes
 min_covered=99
-
-cleanup() {
-  rm -rf "${dir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal or failure in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-skip() {
-  echo "Skip: $1"
-  cleanup
-  exit 2
-}
-
-fail() {
-  echo "FAIL: $1"
-  err=1
-}
 
 check_support() {
   if [ "$(uname -m)" != x86_64 ]
@@ -178,5 +158,4 @@ test_check
 test_cache
 test_many
 
-cleanup
-exit ${err}
+finish
