@@ -23,6 +23,8 @@
  *     +-- callbacks          a request from here on draws a new cookie and queues
  *                            the work again. The kernel has not been left, so
  *                            the stack is the same and is not walked again.
+ *                            A client that can do with the cookie that it had
+ *                            gets that, and nothing is queued.
  *
  * The task work runs wherever the kernel runs task work: on return to user mode,
  * but also before entering a guest, and in some long system calls.
@@ -84,7 +86,8 @@
 /* In unwind_task_info::depth: it says how deep a request can still get. */
 #define UNWIND_DEPTH_WALKED		BIT(31)
 
-#define UNWIND_MAX_CLIENTS		8
+/* The other bits. Each tracing instance with deferred user stacks is a client. */
+#define UNWIND_MAX_CLIENTS		(BITS_PER_LONG - 2)
 
 /*
  * How many requests one kernel entry can have served. Samples may come faster
@@ -99,9 +102,13 @@
  * @room:	How many @entries fit
  * @depth:	How deep the walk was to go, at most @room
  * @nr:		How deep it went
+ * @served:	Clients that have received it last, 0 if it is empty
+ * @cookie:	What they were called with
  * @entries:	The stack
  *
- * Only touched by the task itself, in task context.
+ * Written by the task itself, in task context, while unwind_task_info::in_work is
+ * set; freed then, or when the task exits. An IRQ or NMI on top of the task may
+ * read it while neither is so.
  */
 struct unwind_task_cache {
 	struct unwind_user_regs	regs;
@@ -109,6 +116,8 @@ struct unwind_task_cache {
 	unsigned int		room;
 	unsigned int		depth;
 	unsigned int		nr;
+	unsigned long		served;
+	u64			cookie;
 	unsigned long		entries[];
 };
 
@@ -120,8 +129,9 @@ static DEFINE_MUTEX(unwind_deferred_mutex);
 static unsigned long unwind_deferred_ids;
 static unsigned int unwind_deferred_users;
 /*
- * Counts how often unwind_deferred_key went from off to on. While it is off,
- * unwind_task_info::rounds is not cleared on return to user mode.
+ * Counts how often unwind_deferred_key went from off to on, as while it is off,
+ * unwind_task_info::rounds is not cleared on return to user mode; and how often a
+ * client went, as unwind_task_cache::served may name it.
  */
 static unsigned int unwind_deferred_epoch;
 
@@ -136,6 +146,12 @@ DEFINE_STATIC_SRCU(unwind_deferred_srcu);
 static int sysctl_unwind_user_deferred __read_mostly = 1;
 
 static DEFINE_PER_CPU(unsigned long, unwind_deferred_count);
+
+/* The way out of the interrupt is what is wanted of it. */
+static void unwind_deferred_kicked(struct irq_work *work) { }
+
+static DEFINE_PER_CPU(struct irq_work, unwind_deferred_irq_work) =
+	IRQ_WORK_INIT_HARD(unwind_deferred_kicked);
 
 /*
  * Unique on the system: a count per CPU, and the CPU. Never 0. The count wraps
@@ -226,8 +242,11 @@ static unsigned int unwind_deferred_stack(struct unwind_task_info *info,
 {
 	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY;
 
-	/* Without memory there is less to go by. The rules need it most. */
-	if (!info->rules)
+	/*
+	 * Without memory there is less to go by. The rules need it most; there
+	 * are none for 32-bit and x32 programs.
+	 */
+	if (!info->rules && !arch_unwind_user_compat())
 		info->rules = unwind_user_rules_alloc(gfp);
 
 	if (!info->gprs) {
@@ -272,6 +291,47 @@ static unsigned int unwind_deferred_stack(struct unwind_task_info *info,
 
 #endif /* CONFIG_UNWIND_USER_SFRAME */
 
+/* Does the cache hold the stack that a walk would find, as far as it goes? */
+static bool unwind_deferred_cached(const struct unwind_task_info *info,
+				   const struct unwind_user_regs *uregs)
+{
+	const struct unwind_task_cache *cache = info->cache;
+
+	return info->rounds && cache &&
+	       cache->epoch == READ_ONCE(unwind_deferred_epoch) &&
+	       unwind_user_regs_equal(&cache->regs, uregs);
+}
+
+/*
+ * Has this client received the stack that it asks for, in this kernel entry?
+ * Then @cookie is what it came with.
+ */
+static bool unwind_deferred_has(const struct unwind_task_info *info,
+				const struct unwind_user_regs *uregs,
+				unsigned long mine, unsigned int depth,
+				u64 *cookie)
+{
+	const struct unwind_task_cache *cache;
+
+	/* The deferred work is at it. A request gets a cookie of its own then. */
+	if (READ_ONCE(info->in_work))
+		return false;
+
+	/* Pairs with (A) and (B). */
+	barrier();
+
+	cache = info->cache;
+	if (!unwind_deferred_cached(info, uregs) || !(cache->served & mine))
+		return false;
+
+	/* Unless the stack ended by itself it may be too short. */
+	if (cache->nr == cache->depth && cache->depth < depth)
+		return false;
+
+	*cookie = cache->cookie;
+	return true;
+}
+
 /* Set up a new request; @info->request is UNWIND_REQUEST_CLAIMED. */
 static int unwind_deferred_claimed(struct unwind_task_info *info,
 				   const struct pt_regs *regs,
@@ -304,7 +364,8 @@ static int unwind_deferred_claimed(struct unwind_task_info *info,
  *
  * The client's callback will be called once with this cookie before the task
  * returns to user mode, or when it exits. Requests that come before the stack
- * has been walked share one cookie.
+ * has been walked share one cookie. If @client->reuse is set, the callback may
+ * have been called with this cookie already.
  *
  * On an error no callback follows, and the caller falls back to whatever it can
  * find out about the user stack by itself.
@@ -351,6 +412,10 @@ int unwind_deferred_request(struct unwind_deferred_client *client,
 
 	if (!arch_unwind_user_regs(&uregs, regs))
 		return -EINVAL;
+
+	if (client->reuse && !READ_ONCE(info->request) &&
+	    unwind_deferred_has(info, &uregs, mine, depth, cookie))
+		return 0;
 
 	request = 0;
 	if (try_cmpxchg(&info->request, &request, UNWIND_REQUEST_CLAIMED)) {
@@ -418,21 +483,11 @@ static struct unwind_task_cache *unwind_deferred_cache(struct unwind_task_info *
 	return info->cache;
 }
 
-/* Does the cache hold the stack that a walk would find, as far as it goes? */
-static bool unwind_deferred_cached(const struct unwind_task_info *info)
-{
-	const struct unwind_task_cache *cache = info->cache;
-
-	return info->rounds && cache &&
-	       cache->epoch == READ_ONCE(unwind_deferred_epoch) &&
-	       unwind_user_regs_equal(&cache->regs, &info->regs);
-}
-
 /* Get the stack of the pending request; after this none can ask for more of it. */
 static void unwind_deferred_walk(struct unwind_task_info *info,
 				 struct unwind_user_trace *trace)
 {
-	bool cached = unwind_deferred_cached(info);
+	bool cached = unwind_deferred_cached(info, &info->regs);
 	struct unwind_task_cache *cache = info->cache;
 	unsigned int depth, walked;
 
@@ -486,6 +541,8 @@ static void unwind_deferred_run(struct unwind_task_info *info)
 
 	/* From here on requests from task context are ours, hence refused. */
 	WRITE_ONCE(info->in_work, true);
+	/* (A) An IRQ or NMI must not look into a cache that is about to change. */
+	barrier();
 
 	unwind_deferred_walk(info, &trace);
 
@@ -507,6 +564,14 @@ static void unwind_deferred_run(struct unwind_task_info *info)
 		}
 	}
 
+	/* Without entries there is nothing that one would want to refer to. */
+	if (info->cache) {
+		info->cache->served = trace.nr ? request & ~UNWIND_REQUEST_PENDING : 0;
+		info->cache->cookie = cookie;
+	}
+
+	/* (B) The cache is complete. */
+	barrier();
 	WRITE_ONCE(info->in_work, false);
 }
 
@@ -586,6 +651,8 @@ void unwind_deferred_unregister(struct unwind_deferred_client *client)
 
 	scoped_guard(mutex, &unwind_deferred_mutex) {
 		WRITE_ONCE(client->id, -1);
+		/* The next client has not received what this one has. */
+		WRITE_ONCE(unwind_deferred_epoch, unwind_deferred_epoch + 1);
 		__clear_bit(id, &unwind_deferred_ids);
 	}
 }
@@ -629,6 +696,26 @@ void unwind_deferred_disable(void)
 	static_branch_dec(&unwind_deferred_key);
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_disable);
+
+/**
+ * unwind_deferred_kick - Bring current back before it runs user code
+ *
+ * To be called when a request was made too late for the exit work to see it. The
+ * interrupt comes as soon as they are enabled, which is before the first user
+ * instruction, so the stack is still the one that was asked for, and for the
+ * limit on rounds this is the same kernel entry: who asks on each way out does
+ * not keep the task from user mode.
+ *
+ * Context: Interrupts disabled, on the way out of the kernel.
+ */
+void unwind_deferred_kick(void)
+{
+	/* Without that interrupt the request is served in the next entry. */
+	if (arch_irq_work_has_interrupt())
+		irq_work_queue(this_cpu_ptr(&unwind_deferred_irq_work));
+	else
+		current->unwind_info.rounds = 0;
+}
 
 /**
  * unwind_deferred_task_fork - A task has been copied

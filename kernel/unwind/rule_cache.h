@@ -41,6 +41,7 @@
 #define UNWIND_RULE_SIGNAL	0x02
 /* The section has no rule for this address. */
 #define UNWIND_RULE_NONE	0x04
+#define UNWIND_RULE_CONFINED	0x08
 /* The rest of the flags is the hint. */
 #define UNWIND_RULE_HINT	4
 #define UNWIND_RULE_HINTS	16
@@ -151,6 +152,7 @@ static inline bool unwind_rule_cache_get(const struct unwind_rule_entry *entry,
 	unwind_rule_unpack(entry, 2, &rule->fp);
 	rule->outermost	= entry->flags & UNWIND_RULE_OUTERMOST;
 	rule->signal	= entry->flags & UNWIND_RULE_SIGNAL;
+	rule->confined	= entry->flags & UNWIND_RULE_CONFINED;
 
 	return true;
 }
@@ -188,7 +190,8 @@ static inline void unwind_rule_cache_put(struct unwind_rule_cache *cache, u64 ip
 	unwind_rule_pack(entry, 1, &rule->ra);
 	unwind_rule_pack(entry, 2, &rule->fp);
 	entry->flags |= (rule->outermost ? UNWIND_RULE_OUTERMOST : 0) |
-			(rule->signal ? UNWIND_RULE_SIGNAL : 0);
+			(rule->signal ? UNWIND_RULE_SIGNAL : 0) |
+			(rule->confined ? UNWIND_RULE_CONFINED : 0);
 }
 
 #endif /* _KERNEL_UNWIND_RULE_CACHE_H */

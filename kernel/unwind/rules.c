@@ -2,6 +2,11 @@
 /*
  * Rules from unwind tables, and what a task remembers of them
  *
+ * A table is the section that the file itself has or, for what that does not say,
+ * one that a profiler has supplied. The marks of signal frames that the latter may
+ * have without a rule are not used: what they lead to is not confined, and the
+ * kernel knows its own frames by their code.
+ *
  * For each frame there are two questions: which section covers this address, and
  * what does it say. Both answers are kept, per task, so that in the common case
  * neither is asked: a rule that is remembered names its section by number, and
@@ -27,6 +32,15 @@
  */
 #define UNWIND_USER_SLOTS	UNWIND_RULE_HINTS
 
+/*
+ * How many bytes below the stack pointer belong to the frame. In epilogues it is
+ * there that the frame pointer is found, which has just been popped.
+ */
+#define UNWIND_USER_RED_ZONE	128
+
+/* How many mappings of code a task remembers to have returned to. */
+#define UNWIND_USER_CODES	16
+
 /* In the key of a rule: the frame was interrupted, rather than making a call. */
 #define UNWIND_USER_KEY_TOPMOST	BIT_ULL(63)
 
@@ -38,7 +52,7 @@
  */
 struct unwind_user_slot {
 	struct unwind_user_section	section;
-	unsigned int			seq;
+	struct unwind_user_seq		seq;
 };
 
 /**
@@ -46,6 +60,9 @@ struct unwind_user_slot {
  * @cache:	Rules; an allocation of its own, since its size is a power of two
  * @next:	Slot to use next if all are in use
  * @slots:	Sections
+ * @stack:	Mapping of the stack that was walked last
+ * @codes:	Mappings that confined walks have come through
+ * @next_code:	The oldest of them
  *
  * Only touched by the task itself, in task context.
  */
@@ -53,6 +70,9 @@ struct unwind_user_rules {
 	struct unwind_rule_cache	*cache;
 	unsigned int			next;
 	struct unwind_user_slot		slots[UNWIND_USER_SLOTS];
+	struct unwind_user_mapping	stack;
+	struct unwind_user_mapping	codes[UNWIND_USER_CODES];
+	unsigned int			next_code;
 };
 
 /**
@@ -104,6 +124,79 @@ void unwind_user_rules_free(struct unwind_user_rules *rules)
 void unwind_user_rules_reset(struct unwind_user_rules *rules)
 {
 	memset(rules->slots, 0, sizeof(rules->slots));
+	memset(&rules->stack, 0, sizeof(rules->stack));
+	memset(rules->codes, 0, sizeof(rules->codes));
+}
+
+static bool unwind_user_in_mapping(const struct unwind_user_mapping *mapping,
+				   unsigned long addr)
+{
+	return addr >= mapping->start && addr < mapping->end &&
+	       unwind_user_section_current(&mapping->seq);
+}
+
+/**
+ * unwind_user_on_stack - May a confined walk read this?
+ * @state:	State of the walk, which somebody else's rules confine
+ * @addr:	Address, in the stack segment
+ * @size:	Number of bytes
+ *
+ * The stack is what lies between the stack pointer, or the red zone below it, and
+ * the end of the mapping that it is in. That is all of what a caller's frame can
+ * be in, and nothing that a walk by the program's own rules would not read.
+ *
+ * Context: As unwind_user_next().
+ * Return: true if it is on the stack.
+ */
+bool unwind_user_on_stack(const struct unwind_user_state *state,
+			  unsigned long addr, unsigned int size)
+{
+	unsigned long sp = state->regs.ss_base + state->regs.sp;
+	struct unwind_user_rules *rules = state->rules;
+	struct unwind_user_mapping *stack = &rules->stack;
+
+	addr += state->regs.ss_base;
+
+	if (!unwind_user_in_mapping(stack, sp) && !unwind_user_find_stack(sp, stack))
+		return false;
+
+	/* Far from both ends of the address space. */
+	return addr >= stack->start && addr + UNWIND_USER_RED_ZONE >= sp &&
+	       addr < stack->end && size <= stack->end - addr;
+}
+
+/**
+ * unwind_user_at_code - May a confined walk go on here?
+ * @state:	State of the walk, which somebody else's rules confine
+ * @ip:		Linear address: a return address, or that of the next instruction
+ * @topmost:	It is the latter
+ *
+ * So that no data of the program is taken for an address and leaves the walk.
+ *
+ * Context: As unwind_user_next().
+ * Return: true if the instruction is in an executable mapping.
+ */
+bool unwind_user_at_code(const struct unwind_user_state *state, unsigned long ip,
+			 bool topmost)
+{
+	struct unwind_user_rules *rules = state->rules;
+	struct unwind_user_mapping *code;
+	unsigned int i;
+
+	/* A call may be the last instruction of its mapping. */
+	ip -= !topmost;
+
+	for (i = 0; i < UNWIND_USER_CODES; i++) {
+		if (unwind_user_in_mapping(&rules->codes[i], ip))
+			return true;
+	}
+
+	code = &rules->codes[rules->next_code];
+	if (!unwind_user_find_code(ip, code))
+		return false;
+
+	rules->next_code = (rules->next_code + 1) % UNWIND_USER_CODES;
+	return true;
 }
 
 /* Is what @slot says of @pc so now? */
@@ -111,28 +204,38 @@ static bool unwind_user_slot_covers(const struct unwind_user_slot *slot,
 				    unsigned long pc)
 {
 	return pc >= slot->section.start && pc < slot->section.end &&
-	       unwind_user_section_current(slot->seq);
+	       !slot->section.unread && unwind_user_section_current(&slot->seq);
 }
 
 /*
- * A slot for a section: the one that it was in, so that the hints of its rules stay
- * right, else one that is not in use, or the one that was taken longest ago.
+ * A slot for @section: the one that it was in, so that the hints of its rules stay
+ * right, else the one of what was there before, one that is not in use, or the
+ * one that was taken longest ago.
  */
-static struct unwind_user_slot *unwind_user_new_slot(struct unwind_user_rules *rules,
-						     u64 id)
+static struct unwind_user_slot *
+unwind_user_new_slot(struct unwind_user_rules *rules,
+		     const struct unwind_user_section *section)
 {
-	struct unwind_user_slot *slot, *unused = NULL;
+	struct unwind_user_slot *slot, *free = NULL;
+	bool same_range = false;
 	unsigned int i;
 
 	for (i = 0; i < UNWIND_USER_SLOTS; i++) {
 		slot = &rules->slots[i];
-		if (slot->section.id == id)
+		if (slot->section.id == section->id)
 			return slot;
-		if (!slot->section.id)
-			unused = slot;
+
+		/* Memory without a file has another number each time. */
+		if (slot->section.start == section->start &&
+		    slot->section.end == section->end) {
+			same_range = true;
+			free = slot;
+		} else if (!slot->section.id && !same_range) {
+			free = slot;
+		}
 	}
 
-	return unused ?: &rules->slots[rules->next++ % UNWIND_USER_SLOTS];
+	return free ?: &rules->slots[rules->next++ % UNWIND_USER_SLOTS];
 }
 
 /* The section that covers @pc now, or NULL. */
@@ -141,7 +244,8 @@ static struct unwind_user_slot *unwind_user_find_slot(struct unwind_user_rules *
 {
 	struct unwind_user_section section;
 	struct unwind_user_slot *slot;
-	unsigned int seq, i;
+	struct unwind_user_seq seq;
+	unsigned int i;
 
 	for (i = 0; i < UNWIND_USER_SLOTS; i++) {
 		slot = &rules->slots[i];
@@ -152,20 +256,36 @@ static struct unwind_user_slot *unwind_user_find_slot(struct unwind_user_rules *
 	if (unwind_user_section_find(pc, &section, &seq))
 		return NULL;
 
-	slot = unwind_user_new_slot(rules, section.id);
+	slot = unwind_user_new_slot(rules, &section);
 	slot->section = section;
 	slot->seq = seq;
 
 	return slot;
 }
 
+/* What the file's own section says of @pc, or the table that was supplied for it. */
+static int unwind_user_rule_at(const struct unwind_user_slot *slot, bool supplied,
+			       unsigned long pc, struct unwind_user_rule *rule)
+{
+	const struct unwind_user_section *section = &slot->section;
+
+	if (!supplied) {
+		return section->has_sframe ?
+		       sframe_find_rule(&section->sframe, pc, rule) : -ENOENT;
+	}
+
+	return section->table ?
+	       unwind_table_find_rule(section->table, slot->seq.tables,
+				      pc - section->load_base, rule) : -ENOENT;
+}
+
 static int unwind_user_table_rule(const struct unwind_user_state *state,
-				  const struct unwind_user_section *section,
+				  const struct unwind_user_slot *slot, bool supplied,
 				  unsigned long pc, struct unwind_user_rule *rule)
 {
-	int ret = sframe_find_rule(&section->sframe, pc, rule);
+	int ret = unwind_user_rule_at(slot, supplied, pc, rule);
 
-	if (ret != -ENOENT || state->topmost || pc + 1 >= section->end)
+	if (ret != -ENOENT || state->topmost || pc + 1 >= slot->section.end)
 		return ret;
 
 	/*
@@ -173,7 +293,7 @@ static int unwind_user_table_rule(const struct unwind_user_state *state,
 	 * no call precedes. Only some tables take that into account, as if
 	 * there was one.
 	 */
-	ret = sframe_find_rule(&section->sframe, pc + 1, rule);
+	ret = unwind_user_rule_at(slot, supplied, pc + 1, rule);
 	if (ret == -ENODATA || (!ret && rule->signal))
 		return ret;
 
@@ -198,6 +318,7 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	struct unwind_user_slot *slot;
 	unsigned long pc;
 	int signal, ret;
+	bool remember;
 	u64 key;
 
 	/* A call may be the last instruction of its function. */
@@ -234,9 +355,7 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	if (!slot)
 		return UNWIND_USER_RULE_FP;
 
-	ret = -ENOENT;
-	if (slot->section.has_sframe)
-		ret = unwind_user_table_rule(state, &slot->section, pc, rule);
+	ret = unwind_user_table_rule(state, slot, false, pc, rule);
 
 	/* A frame that only the kernel's own layout describes. */
 	if (ret == -ENODATA)
@@ -248,7 +367,21 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 				     slot->section.sframe.base, pc);
 
 	/* Memory that cannot be read now may be readable later. */
-	if (ret != -EFAULT && !signal)
+	remember = ret != -EFAULT && !signal;
+
+	if (ret && slot->section.table) {
+		ret = unwind_user_table_rule(state, slot, true, pc, rule);
+		rule->confined = true;
+		/* It has just gone. */
+		if (ret == -ESTALE)
+			remember = false;
+	}
+
+	/*
+	 * If mappings have changed since the section was looked up, it may not
+	 * have been this section that was read.
+	 */
+	if (remember && unwind_user_slot_covers(slot, pc))
 		unwind_rule_cache_put(rules->cache, key, slot->section.id,
 				      slot - rules->slots, ret ? NULL : rule);
 

@@ -23,6 +23,10 @@ enum unwind_user_rule_kind {
 enum unwind_user_rule_kind
 unwind_user_find_rule(const struct unwind_user_state *state,
 		      struct unwind_user_rule *rule);
+bool unwind_user_on_stack(const struct unwind_user_state *state,
+			  unsigned long addr, unsigned int size);
+bool unwind_user_at_code(const struct unwind_user_state *state,
+			 unsigned long ip, bool topmost);
 
 #else
 
@@ -32,6 +36,19 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 {
 	return arch_unwind_user_at_sigreturn(state) > 0 ? UNWIND_USER_RULE_SIGNAL :
 							  UNWIND_USER_RULE_FP;
+}
+
+/* Without tables no walk is confined. */
+static inline bool unwind_user_on_stack(const struct unwind_user_state *state,
+					unsigned long addr, unsigned int size)
+{
+	return true;
+}
+
+static inline bool unwind_user_at_code(const struct unwind_user_state *state,
+				       unsigned long ip, bool topmost)
+{
+	return true;
 }
 
 #endif /* CONFIG_UNWIND_USER_SFRAME */

@@ -13,6 +13,9 @@
  *		                   ^ip           ^sframe.base = start of text
  *		                                  + difference of their p_vaddr
  *
+ * A profiler may have supplied a table for the file, see tables.c. That is looked up
+ * each time, and what is remembered is only which one it was.
+ *
  * For code that no file has, a program may register sections itself, by
  * prctl(). Those come first. They hold for any range of addresses, whatever is
  * mapped there, until they are taken back.
@@ -99,6 +102,12 @@
 /* How many sections a program may have registered at a time */
 #define UNWIND_SFRAME_MAX	1024
 
+/*
+ * After how long, in jiffies, what could not be read is looked at again: memory or
+ * a server may have been short for a moment.
+ */
+#define UNWIND_SECTIONS_RETRY	HZ
+
 /* The profiled task would not have allocated: do not kill it for that. */
 #define UNWIND_SECTIONS_GFP \
 	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY)
@@ -130,11 +139,19 @@ struct unwind_source {
  * @end:	First byte after it
  * @id:		As in &struct unwind_user_section
  * @source:	What was mapped there; not used if registered
+ * @has_text:	The file says for which address @start was linked; not set if
+ *		registered
+ * @load_base:	If @has_text, where the file's address 0 would be
+ * @table:	Number of the table that was supplied for the file, when that was
+ *		looked up last; 0 if there was none yet
+ * @table_id:	As @id, but of the range with that table
  * @sframe_base: Where the section should be mapped, for what @source says
  * @sframe_off:	Its offset in the file
  * @sframe_size: Its length in bytes; 0 if there is none, or none of use
  * @has_sframe:	It is mapped there and is of use. If it is not mapped, that may
  *		change without @source.
+ * @unread:	Headers or section could not be read, which says nothing about them
+ * @retry:	If @unread, when to look again, in jiffies
  * @sframe:	The section, if @has_sframe
  */
 struct unwind_section_entry {
@@ -143,10 +160,16 @@ struct unwind_section_entry {
 	unsigned long		end;
 	u64			id;
 	struct unwind_source	source;
+	bool			has_text;
+	unsigned long		load_base;
+	u64			table;
+	u64			table_id;
 	unsigned long		sframe_base;
 	u64			sframe_off;
 	u32			sframe_size;
 	bool			has_sframe;
+	bool			unread;
+	unsigned long		retry;
 	struct sframe_section	sframe[];
 };
 
@@ -236,13 +259,14 @@ static bool unwind_elf_readable(const struct file *file)
 	return !secretmem_mapping(file->f_mapping);
 }
 
+/* Return: 0, -ENOEXEC if there is nothing to look for, -EIO if reading failed. */
 static int unwind_elf_init(struct unwind_elf *elf)
 {
 	struct elf64_hdr ehdr;
 	u64 end;
 
 	if (elf->file && !unwind_elf_readable(elf->file))
-		return -EINVAL;
+		return -ENOEXEC;
 
 	if (!unwind_elf_read(elf, 0, &ehdr, sizeof(ehdr)))
 		return -EIO;
@@ -254,11 +278,11 @@ static int unwind_elf_init(struct unwind_elf *elf)
 	    ehdr.e_machine != ELF_ARCH ||
 	    ehdr.e_phentsize != sizeof(struct elf64_phdr) ||
 	    ehdr.e_phnum > UNWIND_ELF_PHDRS_MAX)
-		return -EINVAL;
+		return -ENOEXEC;
 
 	if (check_add_overflow(ehdr.e_phoff, (u64)ehdr.e_phnum *
 			       sizeof(struct elf64_phdr), &end))
-		return -EINVAL;
+		return -ENOEXEC;
 
 	elf->phoff = ehdr.e_phoff;
 	elf->phnum = ehdr.e_phnum;
@@ -330,7 +354,8 @@ static bool unwind_elf_data_off(const struct elf64_phdr *phdr, u64 vaddr,
  * text is where it is?
  *
  * Return: 0 with base, size and offset filled in, -ENOENT if there is no section,
- *	   -EINVAL or -EIO if the file is not as it should be.
+ *	   -EINVAL or -EIO if the file is not as it should be. Where the text should
+ *	   be is filled in, unless that is not as it should be.
  */
 static int unwind_elf_find_sframe(struct unwind_elf *elf,
 				  struct unwind_section_entry *entry)
@@ -356,6 +381,12 @@ static int unwind_elf_find_sframe(struct unwind_elf *elf,
 			size = phdr->p_memsz;
 			has_sframe = true;
 		}
+	}
+
+	/* It wraps for text that is in front of where it was linked for. */
+	if (has_text) {
+		entry->has_text = true;
+		entry->load_base = entry->start - text_vaddr;
 	}
 
 	/* Its contents can be removed from a file without the program header. */
@@ -385,6 +416,21 @@ static int unwind_elf_find_sframe(struct unwind_elf *elf,
 	entry->sframe_size = size;
 
 	return 0;
+}
+
+/**
+ * unwind_user_check_file - Could the walk use a table for this file?
+ * @file:	The file
+ *
+ * Context: As unwind_user_section_find().
+ * Return: 0, or -ENOEXEC if it cannot be read or is no ELF file of a kind that
+ *	   there are tables for.
+ */
+int unwind_user_check_file(struct file *file)
+{
+	struct unwind_elf elf = { .file = file };
+
+	return unwind_elf_init(&elf) ? -ENOEXEC : 0;
 }
 
 /* ---- Mappings ------------------------------------------------------------- */
@@ -465,6 +511,9 @@ static bool unwind_section_valid(struct mm_struct *mm,
 {
 	if (!unwind_section_same_text(old, new))
 		return false;
+
+	if (old->unread)
+		return time_before(jiffies, old->retry);
 
 	return !old->sframe_size ||
 	       unwind_section_mapped(mm, old) == old->has_sframe;
@@ -551,20 +600,45 @@ static void unwind_sections_free_tree(struct rb_root *root)
 		kfree(entry);
 }
 
+static u64 unwind_sections_new_id(void)
+{
+	return atomic64_inc_return(&unwind_sections_id);
+}
+
+/* @ref is the table that was supplied for what is mapped there, or NULL. */
 static void unwind_sections_copy(struct unwind_user_section *section,
-				 const struct unwind_section_entry *entry)
+				 struct unwind_section_entry *entry,
+				 const struct unwind_table_ref *ref)
 {
 	section->start		= entry->start;
 	section->end		= entry->end;
 	section->id		= entry->id;
 	section->has_sframe	= entry->has_sframe;
+	section->unread		= entry->unread;
+	section->table		= NULL;
 	if (entry->has_sframe)
 		section->sframe	= entry->sframe[0];
+
+	if (!ref || !ref->table || !entry->has_text)
+		return;
+
+	/*
+	 * Threads may be served by different tables. That is rare; they then keep
+	 * forgetting each other's rules.
+	 */
+	if (entry->table != ref->id) {
+		entry->table	= ref->id;
+		entry->table_id	= unwind_sections_new_id();
+	}
+
+	section->id		= entry->table_id;
+	section->table		= ref->table;
+	section->load_base	= entry->load_base;
 }
 
 static void unwind_sections_assign_id(struct unwind_section_entry *entry)
 {
-	entry->id = atomic64_inc_return(&unwind_sections_id);
+	entry->id = unwind_sections_new_id();
 }
 
 static struct unwind_user_sections *unwind_sections_alloc(gfp_t gfp)
@@ -615,6 +689,7 @@ static void unwind_sections_drop(struct unwind_user_sections *sections,
  */
 static void unwind_sections_remember(struct unwind_user_sections *sections,
 				     struct unwind_section_entry *entry,
+				     const struct unwind_table_ref *ref,
 				     struct unwind_user_section *section)
 {
 	struct rb_root drop = RB_ROOT;
@@ -631,7 +706,7 @@ static void unwind_sections_remember(struct unwind_user_sections *sections,
 
 	while ((old = unwind_sections_overlap(&sections->found, entry->start,
 					      entry->end))) {
-		same = unwind_section_same_text(old, entry) &&
+		same = unwind_section_same_text(old, entry) && !old->unread &&
 		       old->has_sframe == entry->has_sframe &&
 		       old->sframe_size == entry->sframe_size;
 		if (same)
@@ -654,7 +729,7 @@ static void unwind_sections_remember(struct unwind_user_sections *sections,
 		old = entry;
 	}
 
-	unwind_sections_copy(section, old);
+	unwind_sections_copy(section, old, ref);
 
 	spin_unlock(&sections->lock);
 
@@ -675,6 +750,7 @@ static void unwind_sections_remember(struct unwind_user_sections *sections,
  *		put. NULL for the vDSO
  * @head:	Where the start of @file, or of the vDSO, is mapped
  * @head_size:	How much of it, in bytes; 0 if it is not
+ * @table:	The table that was supplied for it
  * @new:	What is known of that already
  */
 struct unwind_section_lookup {
@@ -685,13 +761,14 @@ struct unwind_section_lookup {
 	struct file			*file;
 	unsigned long			head;
 	unsigned long			head_size;
+	struct unwind_table_ref		table;
 	struct unwind_section_entry	new;
 };
 
 /*
  * Find out what there is for the mapping that @entry is about, and read the
- * section's header into @sframe. Failures are results, too: what could not be
- * read once is not tried at every frame.
+ * section's header into @sframe. Failures are results, too: they are not to be
+ * repeated at every frame.
  */
 static void unwind_section_discover(struct unwind_section_lookup *lookup,
 				    struct sframe_section *sframe)
@@ -706,11 +783,10 @@ static void unwind_section_discover(struct unwind_section_lookup *lookup,
 	bool mapped;
 	int ret;
 
-	if (unwind_elf_init(&elf))
-		return;
-
-	ret = unwind_elf_find_sframe(&elf, entry);
-	if (ret == -ENOENT)
+	ret = unwind_elf_init(&elf);
+	if (!ret)
+		ret = unwind_elf_find_sframe(&elf, entry);
+	if (ret == -ENOENT || ret == -ENOEXEC)
 		return;
 	if (ret)
 		goto bad;
@@ -734,6 +810,10 @@ static void unwind_section_discover(struct unwind_section_lookup *lookup,
 	return;
 bad:
 	entry->sframe_size = 0;
+	if (ret == -EIO || ret == -EFAULT) {
+		entry->unread = true;
+		entry->retry = jiffies + UNWIND_SECTIONS_RETRY;
+	}
 	pr_debug_ratelimited("%s[%d]: SFrame section for %lx-%lx (%pD) not used: %d\n",
 			     current->comm, current->pid, entry->start,
 			     entry->end, lookup->file, ret);
@@ -785,7 +865,7 @@ static void unwind_section_find_head(struct unwind_section_lookup *lookup,
  */
 static int unwind_section_lookup(struct unwind_section_lookup *lookup,
 				 struct unwind_user_section *section,
-				 unsigned int *seq)
+				 struct unwind_user_seq *seq)
 {
 	struct unwind_user_sections *sections = lookup->sections;
 	struct unwind_section_entry *new = &lookup->new, *old;
@@ -797,12 +877,13 @@ static int unwind_section_lookup(struct unwind_section_lookup *lookup,
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
 
-	*seq = unwind_user_section_seq(mm);
+	seq->mm = unwind_user_section_seq(mm);
+	seq->tables = unwind_tables_current();
 
 	old = unwind_sections_lookup(&sections->registered, ip, &lookup->start,
 				     &lookup->end);
 	if (old) {
-		unwind_sections_copy(section, old);
+		unwind_sections_copy(section, old, NULL);
 		lookup->start = section->start;
 		lookup->end = section->end;
 		goto out;
@@ -818,18 +899,23 @@ static int unwind_section_lookup(struct unwind_section_lookup *lookup,
 		/* No file to look into. That is not worth more than a number. */
 		section->start		= vma->vm_start;
 		section->end		= vma->vm_end;
-		section->id		= atomic64_inc_return(&unwind_sections_id);
+		section->id		= unwind_sections_new_id();
 		section->has_sframe	= false;
+		section->unread		= false;
+		section->table		= NULL;
 		goto out;
 	}
 
 	new->start = vma->vm_start;
 	new->end = vma->vm_end;
 
+	if (vma->vm_file)
+		unwind_table_find(file_inode(vma->vm_file), &lookup->table);
+
 	scoped_guard(spinlock, &sections->lock) {
 		old = unwind_sections_overlap(&sections->found, ip, ip + 1);
 		if (old && unwind_section_valid(mm, old, new))
-			unwind_sections_copy(section, old);
+			unwind_sections_copy(section, old, &lookup->table);
 		else
 			ret = -EAGAIN;
 	}
@@ -848,8 +934,8 @@ out:
  * unwind_user_section_find - Find the section for an address
  * @ip:		The address, of code of the current task
  * @section:	Receives what is known of the code around it
- * @seq:	Receives the state of the mappings that this is about, for
- *		unwind_user_section_current()
+ * @seq:	Receives the state of the mappings and tables that this is about,
+ *		for unwind_user_section_current()
  *
  * Context: Task context of a user task, interrupts enabled, no mm lock held.
  *	    Sleeps; may read from files, and waits for that killably.
@@ -863,7 +949,7 @@ out:
  */
 int unwind_user_section_find(unsigned long ip,
 			     struct unwind_user_section *section,
-			     unsigned int *seq)
+			     struct unwind_user_seq *seq)
 {
 	struct unwind_section_lookup lookup = { .ip = ip };
 	struct unwind_section_entry *entry;
@@ -902,10 +988,11 @@ int unwind_user_section_find(unsigned long ip,
 
 	/*
 	 * The mappings may have changed since the lookup. Then @seq is not
-	 * current, and the entry is not valid the next time.
+	 * current, and the entry is valid again only if the same file comes
+	 * back to the same place.
 	 */
 	ret = 0;
-	unwind_sections_remember(lookup.sections, entry, section);
+	unwind_sections_remember(lookup.sections, entry, &lookup.table, section);
 out:
 	/* In the midst of a mapping there may be ranges that are registered. */
 	if (!ret) {
@@ -915,6 +1002,69 @@ out:
 	if (lookup.file)
 		fput(lookup.file);
 	return ret;
+}
+
+static void unwind_user_keep_mapping(struct unwind_user_mapping *mapping,
+				     const struct vm_area_struct *vma)
+{
+	mapping->start	= vma->vm_start;
+	mapping->end	= vma->vm_end;
+	mapping->seq	= (struct unwind_user_seq) {
+		.mm	= unwind_user_section_seq(vma->vm_mm),
+		.tables	= unwind_tables_current(),
+	};
+}
+
+/**
+ * unwind_user_find_stack - Find the mapping that a stack pointer is in
+ * @sp:		The stack pointer, which may be where the stack has not grown to yet
+ * @mapping:	Receives where the mapping is
+ *
+ * Context: As unwind_user_section_find().
+ * Return: false if there is none, or if the task is being killed.
+ */
+bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	bool found;
+
+	if (mmap_read_lock_killable(mm))
+		return false;
+
+	vma = find_vma(mm, sp);
+	found = vma && (sp >= vma->vm_start || (vma->vm_flags & VM_GROWSDOWN));
+	if (found)
+		unwind_user_keep_mapping(mapping, vma);
+
+	mmap_read_unlock(mm);
+	return found;
+}
+
+/**
+ * unwind_user_find_code - Find the executable mapping of an address
+ * @ip:		The address
+ * @mapping:	Receives where the mapping is
+ *
+ * Context: As unwind_user_section_find().
+ * Return: false if there is none, or if the task is being killed.
+ */
+bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	bool found;
+
+	if (mmap_read_lock_killable(mm))
+		return false;
+
+	vma = vma_lookup(mm, ip);
+	found = vma && (vma->vm_flags & VM_EXEC);
+	if (found)
+		unwind_user_keep_mapping(mapping, vma);
+
+	mmap_read_unlock(mm);
+	return found;
 }
 
 /**

@@ -11,6 +11,19 @@
 #include <linux/types.h>
 
 #include "sframe.h"
+#include "tables.h"
+
+struct file;
+
+/**
+ * struct unwind_user_seq - To what something that was looked up belongs
+ * @mm:		Sequence number of the mm's mappings
+ * @tables:	Generation of the tables that were supplied
+ */
+struct unwind_user_seq {
+	unsigned int		mm;
+	unsigned long		tables;
+};
 
 /**
  * struct unwind_user_section - What is known of a range of code
@@ -18,7 +31,12 @@
  * @end:	First byte after it
  * @id:		Number of the range and what it holds; never 0. If anything about
  *		it changes, so does the number, and no number is used twice.
- * @has_sframe:	There is a section. Otherwise the range is known to have none.
+ * @has_sframe:	There is a section. Otherwise the range is known to have none,
+ *		unless @unread.
+ * @unread:	What the range has could not be read now; not to be kept
+ * @table:	What was supplied for the file, NULL if nothing was; only to be used
+ *		by unwind_table_find_rule()
+ * @load_base:	If @table is set, where the file's address 0 would be
  * @sframe:	The section, if @has_sframe
  *
  * A copy that holds no reference to anything. What it says may not be so any
@@ -29,6 +47,9 @@ struct unwind_user_section {
 	unsigned long		end;
 	u64			id;
 	bool			has_sframe;
+	bool			unread;
+	const struct unwind_table *table;
+	unsigned long		load_base;
 	struct sframe_section	sframe;
 };
 
@@ -54,20 +75,36 @@ static inline unsigned int unwind_user_section_seq(const struct mm_struct *mm)
  * @seq:	From unwind_user_section_find(), of the mm that current has now
  *
  * Context: Task context of a user task.
- * Return: true if nothing was mapped, unmapped or registered since; false if
- *	   something was, or if the kernel cannot tell.
+ * Return: true if nothing was mapped, unmapped, registered or supplied since;
+ *	   false if something was, or if the kernel cannot tell.
  */
-static inline bool unwind_user_section_current(unsigned int seq)
+static inline bool unwind_user_section_current(const struct unwind_user_seq *seq)
 {
 #ifdef CONFIG_PER_VMA_LOCK
-	return raw_read_seqcount(&current->mm->mm_lock_seq) == seq;
+	return raw_read_seqcount(&current->mm->mm_lock_seq) == seq->mm &&
+	       READ_ONCE(unwind_tables_generation) == seq->tables;
 #else
 	return false;
 #endif
 }
 
+/**
+ * struct unwind_user_mapping - Where a mapping of the current task is
+ * @start:	Its first byte
+ * @end:	First byte after it
+ * @seq:	Tells whether it still is there, see unwind_user_section_current()
+ */
+struct unwind_user_mapping {
+	unsigned long		start;
+	unsigned long		end;
+	struct unwind_user_seq	seq;
+};
+
 int unwind_user_section_find(unsigned long ip,
 			     struct unwind_user_section *section,
-			     unsigned int *seq);
+			     struct unwind_user_seq *seq);
+int unwind_user_check_file(struct file *file);
+bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping);
+bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping);
 
 #endif /* _KERNEL_UNWIND_SECTIONS_H */

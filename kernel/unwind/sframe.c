@@ -720,3 +720,110 @@ int sframe_section_init(struct sframe_section *sec)
 
 	return sframe_index_parts(sec);
 }
+
+/* Are all FREs of a function what they should be? */
+static int sframe_check_fres(const struct sframe_section *sec,
+			     const struct sframe_fde *fde,
+			     struct sframe_chunk *chunk)
+{
+	const u32 addr_mask = GENMASK((BITS_PER_BYTE << fde->addr_width) - 1, 0);
+	u32 i, addr, size, prev = 0, pos = fde->pos;
+	u32 head = BIT(fde->addr_width) + sizeof(u8);
+	struct unwind_user_rule rule;
+	struct sframe_words words;
+	u8 info;
+	int err;
+
+	for (i = 0; i < fde->num_fres; i++, pos += size) {
+		/* A whole FRE fits in, unless the area ends. */
+		if (pos + SFRAME_FRE_SIZE_MAX > chunk->len &&
+		    chunk->off + chunk->len < sec->fres_end) {
+			err = sframe_advance(sec, chunk, pos);
+			if (err)
+				return err;
+			pos = 0;
+		}
+		if (pos + head > chunk->len)
+			return -EINVAL;
+
+		addr = get_unaligned_le32(chunk->buf + pos) & addr_mask;
+		if (addr < prev)
+			return -EINVAL;
+		prev = addr;
+
+		info = chunk->buf[pos + head - 1];
+		words = (struct sframe_words) {
+			.next	= chunk->buf + pos + head,
+			.nr	= FIELD_GET(SFRAME_FRE_WORDS, info),
+			.width	= FIELD_GET(SFRAME_FRE_WORD_WIDTH, info),
+		};
+		size = head + (words.nr << words.width);
+		if (pos + size > chunk->len)
+			return -EINVAL;
+
+		/* What the walk cannot express is not wrong. */
+		rule = (struct unwind_user_rule) { };
+		err = sframe_decode_rule(fde, info, &words, &rule);
+		if (err && err != -ENOENT)
+			return err;
+	}
+
+	return 0;
+}
+
+/**
+ * sframe_check_function - Check the next function of a section
+ * @sec:	Section, as sframe_section_init() left it
+ * @check:	How far it was checked; moved on if the function is sound
+ *
+ * Lookups need no such check, they cope with anything. It is for telling whoever
+ * made a section that it is broken, rather than that nothing comes of it. FREs
+ * may be shared by functions, but count for each, so that with the header's
+ * number of them the time that a check takes is known beforehand.
+ *
+ * Context: Any in which sframe_read() can read the section.
+ * Return: 0; -EFAULT - the section could not be read; -EINVAL - it is corrupt: a
+ *	   function starts before the one in front of it, rows are not where
+ *	   they should be, not in order or not valid, or there are more of them
+ *	   than the header says.
+ */
+int sframe_check_function(const struct sframe_section *sec,
+			  struct sframe_check *check)
+{
+	struct sframe_chunk chunk = { };
+	struct sframe_fde fde = { };
+	struct sframe_fde_v2 raw;
+	s64 start;
+	int ret;
+
+	if (!sframe_read_fdes(sec, check->index, 1, &raw))
+		return -EFAULT;
+
+	start = sframe_fde_start(sec, check->index, &raw);
+	if (check->index && start < check->start)
+		return -EINVAL;
+
+	/* At its start: a function that is empty has none, and is never found. */
+	if (sec->version == SFRAME_VERSION_2)
+		ret = sframe_decode_v2(sec, &raw, 0, &chunk, &fde);
+	else
+		ret = sframe_decode_v3(sec, (const void *)&raw, 0, &chunk, &fde);
+	if (ret && ret != -ENOENT)
+		return ret;
+
+	if (!ret) {
+		if (fde.num_fres > SFRAME_FRES_MAX ||
+		    check->num_fres + fde.num_fres > sec->num_fres)
+			return -EINVAL;
+
+		ret = sframe_check_fres(sec, &fde, &chunk);
+		if (ret)
+			return ret;
+		check->num_fres += fde.num_fres;
+	}
+
+	check->start = start;
+	check->index++;
+
+	return 0;
+}

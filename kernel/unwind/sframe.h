@@ -218,9 +218,24 @@ struct sframe_section {
 	u32			starts[SFRAME_PARTS];
 };
 
+/**
+ * struct sframe_check - How far a section was checked; all zero at first
+ * @index:	FDE to check next; the section is sound when it is
+ *		&sframe_section.num_fdes
+ * @start:	Start of the function before, minus &sframe_section.base
+ * @num_fres:	FREs of the functions before
+ */
+struct sframe_check {
+	u32			index;
+	s64			start;
+	u64			num_fres;
+};
+
 bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size);
 int sframe_section_init(struct sframe_section *sec);
 int sframe_find_rule(const struct sframe_section *sec, unsigned long ip,
 		     struct unwind_user_rule *rule);
+int sframe_check_function(const struct sframe_section *sec,
+			  struct sframe_check *check);
 
 #endif /* _KERNEL_UNWIND_SFRAME_H */

@@ -8,6 +8,12 @@
  * after rule, from the interrupted frame outwards, and holds the checks that
  * make the walk end on any input: user memory is hostile.
  *
+ * Rules from unwind tables that somebody else than the program has supplied are
+ * followed with more care: they must not make the walk a reader of whatever the
+ * program has in its memory. From the first such rule on, the walk is confined. It
+ * reads the stack only, and goes on only at addresses of code; see
+ * unwind_user_on_stack() and unwind_user_at_code().
+ *
  * Everything here runs in task context with interrupts enabled and no lock
  * held, on memory of current->mm, and may sleep.
  */
@@ -243,6 +249,22 @@ static unsigned long unwind_user_return_address(unsigned long slot, unsigned lon
 	return ra;
 }
 
+/* May the walk read @size bytes at @addr of the stack segment? */
+static bool unwind_user_may_load(const struct unwind_user_state *state,
+				 unsigned long addr, unsigned int size)
+{
+	return likely(!state->confined) || unwind_user_on_stack(state, addr, size);
+}
+
+/* May the walk go on at @ip, which is that of an interrupted frame or a caller's? */
+static bool unwind_user_may_enter(const struct unwind_user_state *state,
+				  const struct unwind_user_regs *regs,
+				  unsigned long ip, bool topmost)
+{
+	return likely(!state->confined) ||
+	       unwind_user_at_code(state, regs->cs_base + ip, topmost);
+}
+
 /*
  * The value that @loc stands for in the current frame. @cfa is that of the frame,
  * except while it is being found itself: no rule counts it from itself.
@@ -278,6 +300,9 @@ static bool unwind_user_locate(const struct unwind_user_state *state,
 	if (!loc->deref)
 		return true;
 
+	if (!unwind_user_may_load(state, *val, regs->word_size))
+		return false;
+
 	/* Registers are offsets into the stack segment. */
 	return unwind_user_read_word(state, regs->ss_base + *val, val);
 }
@@ -300,6 +325,7 @@ static bool unwind_user_locate_caller(const struct unwind_user_state *state,
 
 	if (unwind_user_is_slot(&rule->ra) && unwind_user_is_slot(&rule->fp) &&
 	    rule->fp.off + word == rule->ra.off && word == sizeof(*ra) &&
+	    unwind_user_may_load(state, cfa + rule->fp.off, 2 * word) &&
 	    likely(unwind_user_peek_pair(cfa + rule->fp.off, fp, ra))) {
 		*fp_known = true;
 		return true;
@@ -349,6 +375,33 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
 	       state->switches < UNWIND_USER_SWITCHES;
 }
 
+static bool unwind_user_is_code(unsigned long addr)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	bool ret;
+
+	if (mmap_read_lock_killable(mm))
+		return false;
+
+	vma = vma_lookup(mm, addr);
+	ret = vma && (vma->vm_flags & VM_EXEC);
+	mmap_read_unlock(mm);
+
+	return ret;
+}
+
+/*
+ * Any data may look like a frame; code that was called does not. Nobody calls the
+ * outermost function, which is entered with a frame pointer of zero: who made its
+ * stack wrote the return address.
+ */
+static bool unwind_user_is_return_address(unsigned long addr, bool outermost)
+{
+	return arch_unwind_user_after_call(addr) ||
+	       (outermost && unwind_user_is_code(addr));
+}
+
 /*
  * Leave the current frame by @rule.
  *
@@ -363,7 +416,11 @@ unwind_user_apply(struct unwind_user_state *state,
 	struct unwind_user_regs *regs = &state->regs;
 	unsigned long cfa = 0, ra, fp = regs->fp;
 	bool fp_known = state->fp_known;
-	bool switched, outermost;
+	bool switched;
+
+	/* For good: what it makes of frame pointer and CFA stays with the walk. */
+	if (unlikely(rule->confined))
+		state->confined = true;
 
 	if (rule->outermost)
 		return UNWIND_USER_END;
@@ -376,6 +433,10 @@ unwind_user_apply(struct unwind_user_state *state,
 		return UNWIND_USER_CORRUPT;
 
 	if (!IS_ALIGNED(cfa, regs->word_size))
+		return UNWIND_USER_CORRUPT;
+
+	/* It becomes the stack pointer, that is, the place of the stack. */
+	if (!unwind_user_may_load(state, cfa - regs->word_size, regs->word_size))
 		return UNWIND_USER_CORRUPT;
 
 	switched = !rule->signal && !unwind_user_grows(state, rule, cfa);
@@ -407,16 +468,14 @@ unwind_user_apply(struct unwind_user_state *state,
 	if (regs->cs_base + ra >= TASK_SIZE_MAX)
 		return UNWIND_USER_CORRUPT;
 
-	/*
-	 * Any data may look like a frame; code that was called does not. Once
-	 * a frame pointer has led to another stack, it is not to be trusted. Nobody
-	 * calls the outermost function: who made its stack wrote the return
-	 * address, and a frame pointer of zero.
-	 */
-	outermost = !switched && fp_known && !fp;
-	if ((switched || (state->suspect && unwind_user_from_fp(rule) && !rule->signal)) &&
-	    !outermost &&
-	    !arch_unwind_user_after_call(regs->cs_base + ra))
+	if (!unwind_user_may_enter(state, regs, ra, rule->signal))
+		return UNWIND_USER_CORRUPT;
+
+	/* Once a frame pointer has led to another stack, it is not to be trusted. */
+	if ((switched ||
+	     (state->suspect && unwind_user_from_fp(rule) && !rule->signal)) &&
+	    !unwind_user_is_return_address(regs->cs_base + ra,
+					   !switched && fp_known && !fp))
 		return UNWIND_USER_CORRUPT;
 
 	if (switched) {
@@ -450,6 +509,9 @@ unwind_user_leave_signal(struct unwind_user_state *state,
 			 const struct unwind_user_gprs *gprs)
 {
 	if (state->signals == UNWIND_USER_SIGNALS)
+		return UNWIND_USER_CORRUPT;
+
+	if (!unwind_user_may_enter(state, regs, regs->ip, true))
 		return UNWIND_USER_CORRUPT;
 
 	state->regs		= *regs;
@@ -488,6 +550,7 @@ void unwind_user_start(struct unwind_user_state *state,
 	state->fp_known		= true;
 	state->gprs_known	= gprs;
 	state->suspect		= false;
+	state->confined		= false;
 	state->topmost		= true;
 
 	if (gprs)
@@ -561,8 +624,11 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 		return unwind_user_next_fp(state);
 
 	ret = unwind_user_apply(state, &rule);
-	if (ret == UNWIND_USER_FRAME)
+	if (ret == UNWIND_USER_FRAME) {
 		state->stats.table++;
+		if (unlikely(rule.confined))
+			state->stats.supplied++;
+	}
 
 	return ret;
 }

@@ -659,7 +659,7 @@ TEST_F(output_only, disabled_gets_nothing)
 
 /* ---- limits -------------------------------------------------------------- */
 
-/* Each output event cuts the record to its own sample_max_stack. */
+/* Each buffer's record is cut to the sample_max_stack of its event. */
 TEST_F(defer, depth_of_each_output_event)
 {
 	struct perf_event_attr attr = tp_attr(self->tp, BOTH);
@@ -685,6 +685,39 @@ TEST_F(defer, depth_of_each_output_event)
 	rec = defer_nth(&self->s2.log, DEFER_RECORD, 0);
 	ASSERT_NE(NULL, rec);
 	EXPECT_TRUE(defer_same(rec->ips, rec->nr, self->want, 42));
+}
+
+/* Events that share a buffer get one record, as long as any of them wants. */
+TEST_F(defer, depth_of_shared_buffer)
+{
+	struct perf_event_attr attr = tp_attr(self->tp, BOTH);
+	const unsigned int depths[][2] = { { 17, 42 }, { 42, 17 } };
+	const unsigned int bits = 60;
+	const struct defer_item *rec;
+	struct defer_stats st;
+	int nr_want;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+		attr.sample_max_stack = depths[i][0];
+		ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1,
+						DEFER_PAGES));
+		attr.sample_max_stack = depths[i][1];
+		ASSERT_EQ(0, defer_session_add(&self->s, &attr));
+		ASSERT_EQ(0, defer_enable(&self->s));
+		defer_walk_syscall(0xabcd, bits, __NR_getpgid, 0, 0);
+		ASSERT_EQ(0, defer_finish(&self->s));
+		st = defer_conserve(&self->s.log);
+		EXPECT_CONSERVED(&st);
+		EXPECT_EQ(2, st.deferred);
+		EXPECT_EQ(1, st.records);
+		nr_want = defer_expect(self->want, 0xabcd, bits, walk_syscall_ip);
+		ASSERT_LT(42, nr_want);
+		rec = defer_nth(&self->s.log, DEFER_RECORD, 0);
+		ASSERT_NE(NULL, rec);
+		EXPECT_TRUE(defer_same(rec->ips, rec->nr, self->want, 42));
+		defer_session_close(&self->s);
+	}
 }
 
 /* The kernel part never pushes the marker out. */

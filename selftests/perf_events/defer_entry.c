@@ -255,6 +255,83 @@ TEST_F(entry, other_registers_do_not_join)
 	EXPECT_STACK(SAMPLE(1), ID, walk_syscall_ip);
 }
 
+/* ---- on the last steps to user mode ------------------------------------- */
+
+/*
+ * switch_fpu_return() is called when the exit work has been looked at for the last
+ * time.  By the next entry into the kernel the stack is another one.
+ */
+TEST_F(entry, sample_on_the_last_steps)
+{
+	static const char function[] = "switch_fpu_return";
+	struct timespec ts = { .tv_nsec = 1000000 };
+	const unsigned int nr = 20;
+	struct perf_event_attr attr;
+	unsigned int i, next = 0, whole = 0;
+	struct defer_stats st;
+	long type;
+
+	type = defer_pmu_type("kprobe");
+	if (type < 0)
+		SKIP(return, "no kprobe PMU (CONFIG_KPROBE_EVENTS?)");
+	attr = defer_attr(type, 0, 1, BOTH);
+	attr.kprobe_func = (__u64)function;
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+	ASSERT_EQ(0, defer_enable(&self->s));
+	for (i = 0; i < nr; i++) {
+		defer_walk_syscall(i, BITS, __NR_nanosleep, (long)&ts, 0);
+		/* Other addresses at the same place. */
+		defer_walk_spin(~0ULL, BITS, 1000);
+		defer_walk_syscall(~0ULL, BITS, __NR_getpgid, 0, 0);
+	}
+	ASSERT_EQ(0, defer_finish(&self->s));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	EXPECT_EQ(st.samples, st.deferred);
+	/* A sleep may go without a sample; a sample may be of a preemption. */
+	for (i = 0; i < st.samples; i++) {
+		const __u64 *ips = NULL;
+		unsigned int sleep;
+		int n, want;
+
+		n = defer_user_chain(&self->s.log, SAMPLE(i), &ips);
+		for (sleep = next; sleep < nr; sleep++) {
+			want = defer_expect(self->want, sleep, BITS,
+					    walk_syscall_ip);
+			if (n == want && !memcmp(ips, self->want, n * sizeof(*ips)))
+				break;
+		}
+		if (sleep < nr) {
+			next = sleep + 1;
+			whole++;
+		}
+	}
+	TH_LOG("%u samples, stacks of %u sleeps", st.samples, whole);
+	EXPECT_LE(nr * 3 / 4, whole);
+}
+
+/* A sample on each way out does not keep the task in the kernel. */
+TEST_F_TIMEOUT(entry, sample_on_each_way_out, 60)
+{
+	const unsigned int nr = 5;
+	unsigned int i, n = 0;
+	long tp;
+
+	tp = defer_tracepoint("preemptirq/irq_enable");
+	if (tp < 0)
+		SKIP(return, "no tracepoint irq_enable (CONFIG_TRACE_IRQFLAGS?)");
+	EVENT(tp_attr(tp));
+	ASSERT_EQ(0, defer_enable(&self->s));
+	for (i = 0; i < nr; i++)
+		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	for (i = 0; i < self->s.log.nr_items; i++)
+		n += defer_is_record(&self->s.log.items[i]);
+	/* The buffer does not take them all. */
+	TH_LOG("%u records", n);
+	EXPECT_LT(0, n);
+}
+
 /* ---- one entry, several contexts ----------------------------------------- */
 
 /* A fault in the middle of a system call is part of the same entry. */

@@ -229,6 +229,76 @@ TEST_F(ustack, size)
 	}
 }
 
+/* ---- what other parts leave for the user stack --------------------------- */
+
+/* The largest size of a dump that may be asked for, and of a sample */
+#define STACK_USER_MAX	65528
+#define SAMPLE_MAX	65528
+/* As many fit into the buffer. */
+#define LARGE_SAMPLES	3
+/* All registers that any sample may have: flags to r15, without segments */
+#define REGS		(_BITULL(24) - 1 - 0xf000)
+
+TEST(large_stack_and_registers)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_SOFTWARE,
+		.config		= PERF_COUNT_SW_TASK_CLOCK,
+		.sample_period	= PERIOD_NSEC,
+		.sample_type	= PERF_SAMPLE_TID | PERF_SAMPLE_STACK_USER |
+				  PERF_SAMPLE_REGS_INTR,
+		.sample_stack_user = STACK_USER_MAX,
+		.sample_regs_intr = REGS,
+		.read_format	= FORMAT_LOST,
+		.disabled	= 1,
+		.exclude_kernel	= 1,
+		.exclude_hv	= 1,
+	};
+	/* Header, TID, size, dynamic size, ABI of the registers. */
+	const unsigned int fixed = 8 + 8 + 8 + 8 + 8 +
+				   8 * __builtin_popcountll(REGS);
+	struct perf_event_mmap_page *page;
+	struct perf_event_header header;
+	unsigned int samples = 0, tries;
+	__u64 pos, read_values[2];
+	int fd;
+
+#ifndef __x86_64__
+	SKIP(return, "no mask of registers for this architecture");
+#endif
+	fd = event_open(&attr, 0, -1);
+	ASSERT_LE(0, fd) {
+		TH_LOG("perf_event_open: %s", strerror(errno));
+	}
+	page = event_map(fd, PROT_READ | PROT_WRITE);
+	ASSERT_NE(MAP_FAILED, page);
+
+	/* It disables itself after so many. */
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_REFRESH, LARGE_SAMPLES));
+	for (tries = 0; tries < 1000; tries++) {
+		for (volatile unsigned int i = 0; i < SPINS; i++)
+			;
+		ASSERT_EQ(sizeof(read_values), read(fd, read_values, sizeof(read_values)));
+		if (page->data_head >= LARGE_SAMPLES * SAMPLE_MAX || read_values[1])
+			break;
+	}
+
+	EXPECT_EQ(0, read_values[1]) {
+		TH_LOG("%llu samples lost", (unsigned long long)read_values[1]);
+	}
+	for (pos = 0; pos < page->data_head; pos += header.size) {
+		header = header_at(page, pos);
+		ASSERT_EQ(PERF_RECORD_SAMPLE, header.type);
+		ASSERT_EQ(SAMPLE_MAX, header.size);
+		ASSERT_EQ(getpid(), (pid_t)word_at(page, pos + 8));
+		ASSERT_EQ(SAMPLE_MAX - fixed, word_at(page, pos + 16));
+		samples++;
+	}
+	EXPECT_EQ(LARGE_SAMPLES, samples);
+	event_unmap(page);
+	close(fd);
+}
+
 /* ---- raw data ------------------------------------------------------------ */
 
 /* header.size is what a sample with so much raw data takes. */

@@ -88,6 +88,18 @@ static int request(int fd, unsigned int client, enum unwind_client_ctx ctx,
 	return ret;
 }
 
+static int write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = write(fd, text, strlen(text));
+	close(fd);
+	return n == (ssize_t)strlen(text) ? 0 : -EIO;
+}
+
 static int add_client(int fd, unsigned int client)
 {
 	return ctl(fd, UNWIND_OP_REGISTER, client, 0) ?:
@@ -338,6 +350,58 @@ TEST_F_TIMEOUT(client, rounds_are_bounded, 20)
 	ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_TASK, ID));
 }
 
+/* ---- requests after the callback, in the same kernel entry --------------- */
+
+/*
+ * Who asks again after the callback gets a new cookie and another call, or, with
+ * unwind_deferred_client::reuse, the same cookie and none.
+ */
+static void check_after(struct __test_metadata *_metadata,
+			FIXTURE_DATA(client) *self, enum unwind_client_ctx ctx,
+			bool reuse)
+{
+	unsigned int i, calls = reuse ? 1 : 2;
+
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REUSE, 0, reuse));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_AFTER_CTX, 0, ctx));
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_TASK, i));
+		STATE(0);
+		EXPECT_EQ(0, self->st.nested_ret);
+		EXPECT_EQ(2 * (i + 1), self->st.requests);
+		EXPECT_EQ(calls * (i + 1), self->st.cookies);
+		EXPECT_EQ(calls * (i + 1), self->st.ended);
+		EXPECT_EQ(self->st.nested_cookie, self->st.callback_cookie);
+		EXPECT_STACK(i);
+	}
+}
+
+TEST_F(client, after_callback_in_task_context)
+{
+	check_after(_metadata, self, UNWIND_CTX_TASK, false);
+}
+
+TEST_F(client, after_callback_in_nmi)
+{
+	check_after(_metadata, self, UNWIND_CTX_NMI, false);
+}
+
+TEST_F(client, reuse_in_task_context)
+{
+	check_after(_metadata, self, UNWIND_CTX_TASK, true);
+}
+
+TEST_F(client, reuse_in_hardirq)
+{
+	check_after(_metadata, self, UNWIND_CTX_HARDIRQ, true);
+}
+
+TEST_F(client, reuse_in_nmi)
+{
+	check_after(_metadata, self, UNWIND_CTX_NMI, true);
+}
+
 /* ---- unregistering ------------------------------------------------------- */
 
 struct asker {
@@ -474,6 +538,132 @@ TEST_F_TIMEOUT(client, unregister_under_load, 60)
 	       self->st.ended, self->st.refused);
 	EXPECT_LT(0, self->st.ended);
 	EXPECT_EQ(0, self->st.bad_context);
+}
+
+/* ---- the end of a task --------------------------------------------------- */
+
+/* Killed with a request pending: the stack is delivered, from the dying task. */
+TEST_F(client, killed_while_pending)
+{
+	unsigned int i;
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REQUEST_SLEEP, 0, 300));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		request(self->fd, 0, UNWIND_CTX_NMI, ID);
+		_exit(0);
+	}
+	for (i = 0; i < 500; i++) {
+		STATE(0);
+		if (self->st.requests)
+			break;
+		usleep(2000);
+	}
+	EXPECT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	STATE(0);
+	EXPECT_EQ(1, self->st.requests);
+	EXPECT_EQ(1, self->st.ended);
+	EXPECT_EQ(pid, self->st.callback_tid);
+	EXPECT_EQ(0, self->st.bad_context);
+	EXPECT_STACK(ID);
+}
+
+/* ---- lack of memory ------------------------------------------------------ */
+
+#define FAILSLAB	"/sys/kernel/debug/failslab/"
+
+struct starved {
+	int		fd;
+	/* Which allocation fails; 0: all of them. */
+	unsigned int	nth;
+	int		ret;
+	bool		failed;
+};
+
+/* In a new thread, which has no memory of earlier walks. */
+static void *ask_starved(void *arg)
+{
+	struct starved *s = arg;
+	char buf[16] = "1";
+	int fd, len = 1;
+
+	fd = open(s->nth ? "/proc/thread-self/fail-nth" :
+		  "/proc/thread-self/make-it-fail", O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		s->ret = -errno;
+		return NULL;
+	}
+	if (s->nth)
+		len = snprintf(buf, sizeof(buf), "%u", s->nth);
+	if (write(fd, buf, len) != len) {
+		s->ret = -errno;
+	} else {
+		s->ret = request(s->fd, 0, UNWIND_CTX_TASK, ID);
+		/* What is left of it: 0 if it was reached. */
+		if (s->nth && pread(fd, buf, sizeof(buf) - 1, 0) > 0)
+			s->failed = !atoi(buf);
+		if (pwrite(fd, "0", 1, 0) != 1)
+			s->ret = -errno;
+	}
+	close(fd);
+	return NULL;
+}
+
+#define ASK_STARVED(s) do {						\
+	pthread_t __t;							\
+									\
+	(s)->failed = false;						\
+	ASSERT_EQ(0, pthread_create(&__t, NULL, ask_starved, s));	\
+	ASSERT_EQ(0, pthread_join(__t, NULL));				\
+	ASSERT_EQ(0, (s)->ret);						\
+	STATE(0);							\
+	EXPECT_NE(0, self->st.cookie);					\
+	EXPECT_EQ(self->st.cookie, self->st.callback_cookie);		\
+} while (0)
+
+/*
+ * Allocations of the deferred work fail: one after the other, which costs nothing,
+ * as there is room for less and the stack is short; then all, for an empty stack.
+ */
+TEST_F(client, no_memory)
+{
+	struct starved s = { .fd = self->fd };
+
+	if (access(FAILSLAB, F_OK))
+		mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
+	if (access(FAILSLAB, F_OK))
+		SKIP(return, "kernel without CONFIG_FAILSLAB and its debugfs");
+	/* Also where memory can be reclaimed. */
+	ASSERT_EQ(0, write_text(FAILSLAB "ignore-gfp-wait", "N"));
+	ASSERT_EQ(0, write_text(FAILSLAB "verbose", "0"));
+	ASSERT_EQ(0, add_client(self->fd, 0));
+	for (s.nth = 1; s.nth < 20; s.nth++) {
+		ASK_STARVED(&s);
+		EXPECT_EQ(s.nth, self->st.ended);
+		EXPECT_STACK(ID);
+		if (!s.failed)
+			break;
+	}
+	TH_LOG("%u allocations", s.nth - 1);
+	EXPECT_LT(1, s.nth);
+	EXPECT_GT(20, s.nth);
+
+	ASSERT_EQ(0, write_text(FAILSLAB "task-filter", "Y"));
+	ASSERT_EQ(0, write_text(FAILSLAB "times", "-1"));
+	ASSERT_EQ(0, write_text(FAILSLAB "probability", "100"));
+	s.nth = 0;
+	ASK_STARVED(&s);
+	EXPECT_EQ(0, self->st.nr);
+	EXPECT_EQ(0, write_text(FAILSLAB "probability", "0"));
+	EXPECT_EQ(0, write_text(FAILSLAB "times", "1"));
+	EXPECT_EQ(0, write_text(FAILSLAB "task-filter", "N"));
+	EXPECT_EQ(0, write_text(FAILSLAB "ignore-gfp-wait", "Y"));
 }
 
 /* ---- storm --------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "sframe_test.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <linux/userfaultfd.h>
 #include "../kselftest_harness.h"
 
 #ifdef __x86_64__
@@ -26,6 +27,9 @@
  */
 #define TASK_MEMORY_MAX		(64ULL << 10)
 #define LIBRARY_MEMORY_MAX	1024ULL
+
+/* After how long what could not be read is looked at again, and a bit */
+#define UNREAD_SECONDS	2
 
 enum file {
 	WHOLE,
@@ -1487,6 +1491,57 @@ TEST_F(discovery, truncated)
 		close(fd);
 	}
 	image_free(&im);
+}
+
+/*
+ * That it cannot be read now says nothing of later: the page with the section's
+ * header comes from a userfaultfd monitor, which the walk does not wait for.
+ */
+TEST_F(discovery, unread_for_now)
+{
+	const struct image_opts o = { .sframe = variant->sframe };
+	const unsigned long page = sysconf(_SC_PAGESIZE);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range.len = page,
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	struct uffdio_copy copy = { .len = page };
+	struct image_map m = {};
+	struct image im;
+	struct chain c;
+	int fd, uffd;
+
+	uffd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (uffd < 0)
+		SKIP(return, "no userfaultfd: %s", strerror(errno));
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
+
+	ASSERT_EQ(0, image_build(&im, &o));
+	fd = image_file(&im, NULL);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			       im.seg[SEG_SFRAME].off, page));
+	ASSERT_EQ(0, image_map(&m, &im, fd, 0));
+	reg.range.start = image_seg_addr(&im, &m, SEG_SFRAME);
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &reg));
+
+	chain_one(&c, &m);
+	SESSION_OPEN(&self->s);
+	chain_sample(&c);
+	EXPECT_ONE(0, &c, &m, BARE, "missing");
+
+	copy.dst = reg.range.start;
+	copy.src = (__u64)(im.bytes + im.seg[SEG_SFRAME].off);
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_COPY, &copy));
+	sleep(UNREAD_SECONDS);
+	chain_sample(&c);
+	EXPECT_ONE(1, &c, &m, WHOLE, "there");
+
+	image_unmap(&m);
+	image_free(&im);
+	close(fd);
+	close(uffd);
 }
 
 #else /* !__x86_64__ */

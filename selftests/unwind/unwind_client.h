@@ -8,7 +8,7 @@
 
 #define UNWIND_CLIENT_DEVICE	"/dev/unwind_client"
 /* More than the kernel has room for. */
-#define UNWIND_CLIENTS		16
+#define UNWIND_CLIENTS		64
 #define UNWIND_CLIENT_ENTRIES	256
 
 /* Where a request comes from. */
@@ -44,6 +44,13 @@ enum unwind_client_op {
 	UNWIND_OP_CALLBACK_CTX,
 	/* How often it does so. */
 	UNWIND_OP_CALLBACK_REQUESTS,
+	/* Before registering: set unwind_deferred_client::reuse. */
+	UNWIND_OP_REUSE,
+	/*
+	 * The system call that requests does so again, in this context, when the
+	 * deferred work is done; -1: it does not.
+	 */
+	UNWIND_OP_AFTER_CTX,
 	/* Requests from a timer of this CPU, every so many us; 0 ends it. */
 	UNWIND_OP_STORM,
 };

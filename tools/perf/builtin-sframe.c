@@ -630,8 +630,10 @@ static int sum_entry(const struct sframe_cache_entry *entry, void *arg)
 	if (!sum->list)
 		return 0;
 
-	localtime_r(&entry->used, &tm);
-	strftime(used, sizeof(used), "%Y-%m-%d", &tm);
+	/* A file's time can be one that no calendar has. */
+	if (!localtime_r(&entry->used, &tm) ||
+	    !strftime(used, sizeof(used), "%Y-%m-%d", &tm))
+		scnprintf(used, sizeof(used), "-");
 	printf("%-40s %10" PRIu64 " %s ", entry->sbuild_id, entry->size, used);
 	if (entry->valid)
 		printf("%7.3f%%\n", percent(entry->stats.covered, entry->stats.described));

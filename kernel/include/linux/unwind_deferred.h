@@ -22,6 +22,9 @@ struct unwind_user_trace {
 /**
  * struct unwind_deferred_client - Someone who wants user stacks
  * @callback:	Receives a stack that this client asked for
+ * @reuse:	A request may be answered with the cookie of a stack that @callback
+ *		has already received in this kernel entry; no call follows then.
+ *		Not to be changed while the client is registered.
  * @id:		Bit of this client, private to the interface
  *
  * @callback runs in the task that the request was made for, in task context
@@ -33,6 +36,7 @@ struct unwind_user_trace {
 struct unwind_deferred_client {
 	void (*callback)(struct unwind_deferred_client *client,
 			 const struct unwind_user_trace *trace, u64 cookie);
+	bool				reuse;
 	int				id;
 };
 
@@ -53,18 +57,27 @@ void unwind_deferred_task_exec_begin(void);
 void unwind_deferred_task_exec_end(void);
 void unwind_deferred_task_exit(void);
 void unwind_deferred_task_dead(void);
+void unwind_deferred_kick(void);
 
 /**
  * unwind_deferred_exit_to_user_mode - User code is about to run
  *
  * It will change its stack, so a stack that was walked in this kernel entry is
- * of no use for the next one.
+ * of no use for the next one. Unless a request was made after the last look at the
+ * task's work: that must not wait until the next entry, so the task comes back
+ * before it runs user code.
  *
- * Context: Interrupts disabled, on the way out of the kernel.
+ * Context: Interrupts disabled, on the way out of the kernel, after what can be
+ *	    traced there.
  */
 static __always_inline void unwind_deferred_exit_to_user_mode(void)
 {
-	if (static_branch_unlikely(&unwind_deferred_key))
+	if (!static_branch_unlikely(&unwind_deferred_key))
+		return;
+
+	if (unlikely(READ_ONCE(current->unwind_info.request)))
+		unwind_deferred_kick();
+	else
 		current->unwind_info.rounds = 0;
 }
 

@@ -39,11 +39,14 @@ enum unwind_user_result {
 /**
  * struct unwind_user_stats - How many frames a walk left by which method
  * @table:	By an unwind table
+ * @supplied:	By a rule that somebody else than the program supplied; counted in
+ *		@table, too
  * @fp:		By frame pointer
  * @entry:	As a function that had no frame yet or any more
  */
 struct unwind_user_stats {
 	unsigned int	table;
+	unsigned int	supplied;
 	unsigned int	fp;
 	unsigned int	entry;
 };
@@ -60,6 +63,8 @@ struct unwind_user_stats {
  * @signals:	How many signal frames it went through
  * @gprs_known:	@gprs are the frame's
  * @suspect:	A frame pointer led to this stack from another one
+ * @confined:	A rule that somebody else supplied was followed, so nothing that
+ *		this frame holds is sure to be what the program left there
  * @topmost:	The current frame was interrupted, by the kernel or by a signal:
  *		@regs.ip is the next instruction to run, not a return address
  *
@@ -76,6 +81,7 @@ struct unwind_user_state {
 	bool			fp_known;
 	bool			gprs_known;
 	bool			suspect;
+	bool			confined;
 	bool			topmost;
 };
 

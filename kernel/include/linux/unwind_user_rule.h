@@ -44,6 +44,8 @@ struct unwind_user_loc {
  * @outermost:	There is no caller; the rest is not valid
  * @signal:	The frame was made by the kernel for a signal: @ra is the
  *		instruction that was interrupted, not one after a call
+ * @confined:	Somebody else than the program says so: only the stack may be
+ *		read by it, and the return address must be one of code
  */
 struct unwind_user_rule {
 	struct unwind_user_loc	cfa;
@@ -51,6 +53,7 @@ struct unwind_user_rule {
 	struct unwind_user_loc	fp;
 	bool			outermost;
 	bool			signal;
+	bool			confined;
 };
 
 #endif /* _LINUX_UNWIND_USER_RULE_H */

@@ -20,6 +20,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/task_work.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
 
@@ -43,6 +44,7 @@ struct client {
 	unsigned int			request_sleep;
 	int				also;
 	int				callback_ctx;
+	int				after_ctx;
 	atomic_t			callback_requests;
 	/*
 	 * Written by requests of one task in any context on top of it, and by
@@ -352,6 +354,16 @@ static int client_do_ctl(const struct unwind_client_ctl *ctl)
 			return -EINVAL;
 		atomic_set(&c->callback_requests, ctl->arg);
 		return 0;
+	case UNWIND_OP_REUSE:
+		if (c->registered)
+			return -EBUSY;
+		c->client.reuse = ctl->arg;
+		return 0;
+	case UNWIND_OP_AFTER_CTX:
+		if (ctl->arg < -1 || ctl->arg >= UNWIND_CTX_NR)
+			return -EINVAL;
+		WRITE_ONCE(c->after_ctx, ctl->arg);
+		return 0;
 	case UNWIND_OP_STORM:
 		return client_storm_start(c, ctl->arg);
 	}
@@ -399,6 +411,47 @@ static int client_get_state(struct unwind_client_state __user *user)
 	return ret;
 }
 
+/* ---- Requests after the deferred work, in the same kernel entry ---------- */
+
+struct client_after {
+	struct callback_head	work;
+	struct client		*c;
+	int			ctx;
+};
+
+static void client_after_work(struct callback_head *work)
+{
+	struct client_after *after = container_of(work, struct client_after,
+						  work);
+	struct client *c = after->c;
+	u64 cookie = 0;
+
+	c->nested_ret = client_request_from(c, after->ctx, &cookie);
+	c->nested_cookie = cookie;
+	kfree(after);
+}
+
+/* What is queued first runs last, hence after what the request will queue. */
+static int client_queue_after(struct client *c)
+{
+	int ctx = READ_ONCE(c->after_ctx);
+	struct client_after *after;
+	int ret;
+
+	if (ctx < 0)
+		return 0;
+	after = kmalloc(sizeof(*after), GFP_KERNEL);
+	if (!after)
+		return -ENOMEM;
+	after->c = c;
+	after->ctx = ctx;
+	init_task_work(&after->work, client_after_work);
+	ret = task_work_add(current, &after->work, TWA_RESUME);
+	if (ret)
+		kfree(after);
+	return ret;
+}
+
 static long client_do_request(unsigned int nr)
 {
 	unsigned int ms, id = nr % UNWIND_CLIENTS, ctx = nr / UNWIND_CLIENTS;
@@ -406,6 +459,9 @@ static long client_do_request(unsigned int nr)
 	u64 cookie = 0;
 	int ret, also;
 
+	ret = client_queue_after(c);
+	if (ret)
+		return ret;
 	ret = client_request_from(c, ctx, &cookie);
 	WRITE_ONCE(c->last_ret, ret);
 	also = READ_ONCE(c->also);
@@ -458,6 +514,7 @@ static int client_fop_open(struct inode *inode, struct file *file)
 		c->client.id = -1;
 		c->also = -1;
 		c->callback_ctx = -1;
+		c->after_ctx = -1;
 		c->depth = UNWIND_CLIENT_ENTRIES;
 	}
 	return 0;

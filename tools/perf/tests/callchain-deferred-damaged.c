@@ -400,9 +400,12 @@ static bool run_input(struct damaged_tool *damaged, const char *path)
 
 static bool write_image(const struct image *image, const char *path)
 {
-	FILE *fp = fopen(path, "w");
+	FILE *fp;
 	bool ok;
 
+	/* Sessions do not unmap files, and to truncate one takes time for each mapping. */
+	unlink(path);
+	fp = fopen(path, "w");
 	if (!fp)
 		return false;
 

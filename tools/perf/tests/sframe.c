@@ -87,6 +87,9 @@ static const struct {
 	{ { .start = 0x70000, .size = 16, .signal = true, }, NULL },
 	{ { .start = 0xffffffff80000000ULL, .size = 0x100, .nr_rows = ARRAY_SIZE(plain), },
 	  plain },
+	/* The last block would end behind the last address. */
+	{ { .start = -32ULL, .size = 31, .nr_rows = ARRAY_SIZE(blocks), .rep_size = 16, },
+	  blocks },
 };
 
 static int write_all(struct sframe_aux *aux, void **data, size_t *size)
@@ -186,7 +189,9 @@ static const struct lookup {
 	{ 0x40070,	0x50000,	"none" },
 	{ 0x60004,	0x600ff,	"cfa rbp+16 ra *(cfa-8) fp *(cfa-16)" },
 	{ 0x70000,	0x70010,	"signal" },
-	{ 0xffffffff80000100ULL, ULLONG_MAX, "none" },
+	{ 0xffffffff80000100ULL, -32ULL, "none" },
+	{ -16ULL,	-5ULL,		"cfa rsp+8 ra *(cfa-8) fp same" },
+	{ -5ULL,	ULLONG_MAX,	"cfa rsp+16 ra *(cfa-8) fp same" },
 };
 
 static int test__sframe_find(struct test_suite *test __maybe_unused,

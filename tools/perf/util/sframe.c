@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/unaligned.h>
@@ -418,8 +417,8 @@ int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
 			struct sframe_rule *rule, bool *signal, u64 *end)
 {
 	u32 lo = 0, hi = reader->num_fdes, mid, pos, i;
-	u64 off, limit, block = 0;
 	struct sframe_function fn;
+	u64 off, block = 0, next;
 	struct sframe_row row;
 	int err, ret;
 
@@ -457,23 +456,24 @@ int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
 	if (fn.rep_size) {
 		block = off - off % fn.rep_size;
 		off -= block;
-		*end = min(*end, fn.start + block + fn.rep_size);
+		/* The last one may be cut, and its end beyond all addresses. */
+		next = min(block + fn.rep_size, (u64)fn.size);
+		*end = min(*end, fn.start + next);
 	}
 
 	ret = -ENOENT;
-	limit = ULLONG_MAX;
 	for (i = 0, pos = fn.pos; i < fn.nr_rows; i++) {
 		err = sframe_reader__row(reader, &fn, &pos, &row);
 		if (err)
 			return err;
 		if (row.addr > off) {
-			limit = fn.start + block + row.addr;
+			next = min(block + row.addr, (u64)fn.size);
+			*end = min(*end, fn.start + next);
 			break;
 		}
 		*rule = row.rule;
 		ret = 0;
 	}
-	*end = min(*end, limit);
 
 	return ret;
 }
@@ -534,6 +534,7 @@ int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 	struct sframe_function fn;
 	struct sframe_aux aux;
 	struct sframe_row row;
+	u64 nr_rows = 0;
 	char text[128];
 	u32 i, nr, pos;
 	int err, ret = 0;
@@ -565,6 +566,13 @@ int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 			fprintf(fp, "\nFDE %u is damaged\n", i);
 			ret = err;
 			continue;
+		}
+
+		/* Functions that share rows could go on for ever. */
+		nr_rows += fn.nr_rows;
+		if (nr_rows > reader->size) {
+			fprintf(fp, "\nFDE %u has more rows than the table can have\n", i);
+			return -EINVAL;
 		}
 
 		fprintf(fp, "\n%016" PRIx64 "-%016" PRIx64 "%s%s", fn.start,

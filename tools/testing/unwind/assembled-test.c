@@ -270,6 +270,19 @@ static int expected_result(const struct unwind_user_rule *rule)
 	return is_only_signal(rule) ? -ENODATA : 0;
 }
 
+/* What assembler and linker write is sound, all of it. */
+TEST_F(assembled, check)
+{
+	struct sframe_check check = {};
+
+	ASSERT_LT(0, self->sec.num_fdes);
+	while (check.index < self->sec.num_fdes) {
+		ASSERT_EQ(0, sframe_check_function(&self->sec, &check))
+			TH_LOG("function %u", check.index);
+	}
+	EXPECT_EQ(self->sec.num_fres, check.num_fres);
+}
+
 TEST_F(assembled, every_byte)
 {
 	const struct unwind_user_rule *wanted;

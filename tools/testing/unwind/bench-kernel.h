@@ -79,12 +79,12 @@ static inline bool test_thread_flag(int flag)
 	return false;
 }
 
-static inline void *kvzalloc(size_t size, gfp_t gfp)
+static inline void *kzalloc(size_t size, gfp_t gfp)
 {
 	return calloc(1, size);
 }
 
-static inline void kvfree(const void *addr)
+static inline void kfree(const void *addr)
 {
 	free((void *)addr);
 }
@@ -167,7 +167,7 @@ static inline bool userfaultfd_armed(struct vm_area_struct *vma)
 
 static inline bool fatal_signal_pending(struct task_struct *task)
 {
-	abort();
+	return false;
 }
 
 static inline void mmap_read_unlock(struct mm_struct *mm)

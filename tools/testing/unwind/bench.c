@@ -63,6 +63,10 @@ struct task_struct *current = &bench_task;
 
 static struct sframe_section section;
 static struct unwind_user_rules *rules;
+/* The same section, as if it was supplied. */
+static struct sframe_section supplied;
+static struct unwind_user_rules *rules_supplied;
+static bool walks_supplied;
 static unsigned long load_base;
 
 static ucontext_t main_context;
@@ -80,21 +84,59 @@ bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 	if (off > sec->size || size > sec->size - off)
 		return false;
 
+	if (sec->data) {
+		memcpy(buf, sec->data + off, size);
+		return true;
+	}
+
 	return unwind_user_read(sec->base + off, buf, size);
 }
 
 /* There is one section, for all of the address space. */
 int unwind_user_section_find(unsigned long ip, struct unwind_user_section *sec,
-			     unsigned int *seq)
+			     struct unwind_user_seq *seq)
 {
 	*sec = (struct unwind_user_section) {
 		.end		= TASK_SIZE_MAX,
 		.id		= 1,
-		.has_sframe	= true,
+		.has_sframe	= !walks_supplied,
+		.table		= walks_supplied ? (void *)&supplied : NULL,
 		.sframe		= section,
 	};
-	*seq = current->mm->mm_lock_seq;
+	*seq = (struct unwind_user_seq) { .mm = current->mm->mm_lock_seq };
 	return 0;
+}
+
+unsigned long unwind_tables_generation;
+
+int unwind_table_find_rule(const struct unwind_table *table,
+			   unsigned long generation, u64 vaddr,
+			   struct unwind_user_rule *rule)
+{
+	if (READ_ONCE(unwind_tables_generation) != generation)
+		return -ESTALE;
+
+	return sframe_find_rule(&supplied, vaddr, rule);
+}
+
+/* What rules that confine the walk lead to. */
+bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping)
+{
+	*mapping = (struct unwind_user_mapping) {
+		.start	= (unsigned long)stack->memory,
+		.end	= (unsigned long)stack->memory + BENCH_STACK_SIZE,
+		.seq	= { .mm = current->mm->mm_lock_seq },
+	};
+	return true;
+}
+
+bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping)
+{
+	*mapping = (struct unwind_user_mapping) {
+		.end	= TASK_SIZE_MAX,
+		.seq	= { .mm = current->mm->mm_lock_seq },
+	};
+	return true;
 }
 
 /* Runs below the frames of a stack, which stays as it is from here on. */
@@ -144,6 +186,11 @@ static unsigned int walk_fp(unsigned long *entries)
 static unsigned int walk_tables(unsigned long *entries)
 {
 	return unwind_user(&stack->regs, NULL, rules, entries, BENCH_DEPTH);
+}
+
+static unsigned int walk_supplied(unsigned long *entries)
+{
+	return unwind_user(&stack->regs, NULL, rules_supplied, entries, BENCH_DEPTH);
 }
 
 static pid_t dwarf_next_thread(Dwfl *d, void *arg, void **thread_arg)
@@ -263,6 +310,8 @@ static struct bench_way {
 	{ "frame pointers",		walk_fp,	BENCH_WALKS },
 	{ "SFrame, rules cached",	walk_tables,	BENCH_WALKS },
 	{ "SFrame, none cached",	walk_tables,	1 },
+	{ "supplied, rules cached",	walk_supplied,	BENCH_WALKS },
+	{ "supplied, none cached",	walk_supplied,	1 },
 	{ "libdw",			walk_dwarf,	BENCH_WALKS },
 	{ "libdw, begun anew",		walk_dwarf_anew, 1 },
 };
@@ -286,6 +335,8 @@ static double measure(const struct bench_way *way)
 	for (i = 0; i < BENCH_STACKS; i++) {
 		stack = &stacks[i];
 		bench_forget_rules(rules);
+		bench_forget_rules(rules_supplied);
+		walks_supplied = way->walk == walk_supplied;
 		if (way->walks > 1)
 			way->walk(entries);
 		clock_gettime(CLOCK_MONOTONIC, &from);
@@ -311,8 +362,11 @@ int main(void)
 		die("the linker made no PT_GNU_SFRAME");
 	if (sframe_section_init(&section))
 		die("the reader refuses the section: use binutils 2.41 or newer");
+	supplied = section;
+	supplied.data = (const void *)section.base;
 	rules = unwind_user_rules_alloc(0);
-	if (!rules)
+	rules_supplied = unwind_user_rules_alloc(0);
+	if (!rules || !rules_supplied)
 		die("no memory");
 
 	build_stacks();

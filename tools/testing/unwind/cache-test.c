@@ -19,6 +19,7 @@ TEST(cache)
 		RULE_ALL(LOC_REG(15, -1), LOC_REG(5, 0), LOC_REG(0, 1)),
 		RULE_FP(LOC_AT_FP(-8), LOC_AT_FP(0)),
 		{ .cfa = LOC_SP(8), .ra = LOC_AT_CFA(-8), .signal = true },
+		{ .cfa = LOC_SP(8), .ra = LOC_AT_CFA(-8), .confined = true },
 		RULE_OUTERMOST,
 	};
 	static const struct unwind_user_rule vector = RULE(LOC_REG(17, 0));

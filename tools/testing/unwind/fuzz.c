@@ -71,7 +71,7 @@ static void check_rule(const struct unwind_user_rule *rule)
 	FUZZ_CHECK(rule->ra.base != UNWIND_USER_BASE_SAME);
 }
 
-static void find(const struct sframe_section *sec, unsigned long ip)
+static void find(const struct sframe_section *sec, bool sound, unsigned long ip)
 {
 	struct unwind_user_rule rule;
 	int ret;
@@ -94,7 +94,27 @@ static void find(const struct sframe_section *sec, unsigned long ip)
 	default:
 		FUZZ_CHECK(ret == -ENOENT || ret == -EFAULT || ret == -EINVAL);
 		FUZZ_CHECK(ret != -EFAULT || test_reads.fail_at);
+		FUZZ_CHECK(ret != -EINVAL || !sound);
 	}
+}
+
+/* Is the section sound? If it does not change, no lookup says otherwise. */
+static bool check(const struct sframe_section *sec)
+{
+	struct sframe_check check = {};
+	int ret = 0;
+
+	/* The FDE, the first chunk, and at most a chunk for each row. */
+	test_reads.count = 0;
+	while (!ret && check.index < sec->num_fdes)
+		ret = sframe_check_function(sec, &check);
+	FUZZ_CHECK(test_reads.count <= 2ULL * sec->num_fdes + sec->num_fres);
+
+	FUZZ_CHECK(!ret || ret == -EINVAL || ret == -EFAULT);
+	FUZZ_CHECK(ret != -EFAULT || test_reads.fail_at);
+	FUZZ_CHECK(ret || check.num_fres <= sec->num_fres);
+
+	return !ret && !test_reads.fail_at && !test_reads.change_at;
 }
 
 static void repair(struct sframe_header *header)
@@ -137,6 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	u32 i, step, index, func_size;
 	u64 start;
 	void *buf;
+	bool sound;
 	int ret;
 
 	if (size < sizeof(control))
@@ -164,16 +185,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (ret)
 		goto out;
 
-	find(&sec, TEST_BASE + (s32)get_unaligned_le32(&control.ip));
+	sound = check(&sec);
+
+	find(&sec, sound, TEST_BASE + (s32)get_unaligned_le32(&control.ip));
 
 	step = max(sec.num_fdes / FUZZ_FDES, 1U);
 	for (i = 0; i < FUZZ_FDES && i * step < sec.num_fdes; i++) {
 		index = i * step;
 		start = function(&sec, index, &func_size);
-		find(&sec, start);
-		find(&sec, start + func_size - 1);
-		find(&sec, start + func_size / 2);
-		find(&sec, start + (control.ip & U8_MAX));
+		find(&sec, sound, start);
+		find(&sec, sound, start + func_size - 1);
+		find(&sec, sound, start + func_size / 2);
+		find(&sec, sound, start + (control.ip & U8_MAX));
 	}
 
 out:

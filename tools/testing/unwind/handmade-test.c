@@ -1094,6 +1094,151 @@ TEST_F(section, unreadable)
 	EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + 31, &rule));
 }
 
+/* ---- Checking all of a section ------------------------------------------- */
+
+/* Returns as sframe_check_function(), after as many functions as there are. */
+static int check_all(struct test_table *table)
+{
+	struct sframe_check check = {};
+	int ret;
+
+	ret = sframe_section_init(&table->sec);
+	while (!ret && check.index < table->sec.num_fdes)
+		ret = sframe_check_function(&table->sec, &check);
+
+	return ret;
+}
+
+static void put_start(FIXTURE_DATA(section) *self,
+		      const FIXTURE_VARIANT(section) *variant, u32 i, u64 start)
+{
+	u64 field = self->table.fdes - (void *)self->table.buf;
+
+	start -= TEST_BASE;
+	if (is_v3(variant)) {
+		field += i * sizeof(struct sframe_fde_v3);
+		put_unaligned_le64(start - field, &FDE_V3(&self->table, i)->start);
+		return;
+	}
+
+	field += i * sizeof(struct sframe_fde_v2);
+	if (variant->kind.flags & SFRAME_FLAG_PCREL)
+		start -= field;
+	put_unaligned_le32(start, &FDE_V2(&self->table, i)->start);
+}
+
+TEST_F(section, check_plain)
+{
+	build(self, variant, NULL, 0);
+	EXPECT_EQ(0, check_all(&self->table));
+	build_plain(self, variant);
+	EXPECT_EQ(0, check_all(&self->table));
+}
+
+/* Enough rows that they are read in several parts. */
+TEST_F(section, check_long_function)
+{
+	struct test_fre fres[300];
+	struct test_fde fde = {
+		.start = TEXT, .size = 1024, .info = 1,
+		.num_fres = ARRAY_SIZE(fres), .fres = fres,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(fres); i++) {
+		fres[i] = (struct test_fre) {
+			.addr = i, .sp = true, .nr = 1 + i % 2, .width = i % 3,
+			.words = { 8, -16 },
+		};
+	}
+	build(self, variant, &fde, 1);
+	EXPECT_EQ(0, check_all(&self->table));
+
+	/* Wherever it is, the one that is out of order is seen. */
+	for (i = 1; i < ARRAY_SIZE(fres); i++) {
+		fres[i].addr = i - 2 + (i == 1);
+		if (i == 1)
+			fres[0].addr = 1;
+		build(self, variant, &fde, 1);
+		EXPECT_EQ(-EINVAL, check_all(&self->table)) TH_LOG("%u", i);
+		fres[i].addr = i;
+		fres[0].addr = 0;
+	}
+
+	/* So is one that says what has no meaning. */
+	for (i = 0; i < ARRAY_SIZE(fres); i++) {
+		fres[i].mangled = true;
+		build(self, variant, &fde, 1);
+		EXPECT_EQ(-EINVAL, check_all(&self->table)) TH_LOG("%u", i);
+		fres[i].mangled = false;
+	}
+}
+
+TEST_F(section, check_order)
+{
+	unsigned int i;
+
+	/* Lookups only see that the start of a part is not in order. */
+	for (i = 1; i < ARRAY_SIZE(plain_fdes); i++) {
+		build_plain(self, variant);
+		put_start(self, variant, i, plain_fdes[i - 1].start - 1);
+		EXPECT_EQ(-EINVAL, check_all(&self->table)) TH_LOG("%u", i);
+		put_start(self, variant, i, plain_fdes[i - 1].start);
+		EXPECT_EQ(0, check_all(&self->table)) TH_LOG("%u", i);
+	}
+}
+
+/* Functions may share rows, if the header counts them for each. */
+TEST_F(section, check_shared_rows)
+{
+	u32 first;
+
+	build_plain(self, variant);
+	first = is_v3(variant) ? get_unaligned_le32(&FDE_V3(&self->table, 0)->fre_off) :
+				 get_unaligned_le32(&FDE_V2(&self->table, 0)->fre_off);
+	if (is_v3(variant))
+		put_unaligned_le32(first, &FDE_V3(&self->table, 2)->fre_off);
+	else
+		put_unaligned_le32(first, &FDE_V2(&self->table, 2)->fre_off);
+	EXPECT_EQ(0, check_all(&self->table));
+
+	put_unaligned_le32(3 * ARRAY_SIZE(plain_fres) - 1,
+			   &self->table.header->num_fres);
+	EXPECT_EQ(-EINVAL, check_all(&self->table));
+}
+
+/* Rows that are cut off, by any number of bytes. */
+TEST_F(section, check_truncated)
+{
+	u32 len, full;
+
+	build_plain(self, variant);
+	full = get_unaligned_le32(&self->table.header->fre_len);
+	for (len = 0; len < full; len++) {
+		put_unaligned_le32(len, &self->table.header->fre_len);
+		EXPECT_EQ(-EINVAL, check_all(&self->table)) TH_LOG("%u", len);
+	}
+	put_unaligned_le32(full, &self->table.header->fre_len);
+	EXPECT_EQ(0, check_all(&self->table));
+}
+
+TEST_F(section, check_unreadable)
+{
+	unsigned int fail_at, reads;
+
+	build_plain(self, variant);
+	test_reads = (struct test_reads) {};
+	ASSERT_EQ(0, check_all(&self->table));
+	reads = test_reads.count;
+	ASSERT_LT(ARRAY_SIZE(plain_fdes), reads);
+
+	for (fail_at = 1; fail_at <= reads; fail_at++) {
+		test_reads = (struct test_reads) { .fail_at = fail_at };
+		EXPECT_EQ(-EFAULT, check_all(&self->table));
+	}
+	test_reads = (struct test_reads) {};
+}
+
 /* The section changes while it is read. Nothing happens but a result. */
 TEST_F(section, changing)
 {
@@ -1140,6 +1285,7 @@ TEST(seeds)
 	for (seed = 0; seed < TEST_SEEDS; seed++) {
 		test_build_seed(&table, seed);
 		EXPECT_EQ(0, try_all(&table)) TH_LOG("%u", seed);
+		EXPECT_EQ(0, check_all(&table)) TH_LOG("%u", seed);
 		test_free(&table);
 	}
 

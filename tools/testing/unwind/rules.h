@@ -37,7 +37,8 @@ static inline bool same_loc(const struct unwind_user_loc *a,
 static inline bool same_rule(const struct unwind_user_rule *a,
 			     const struct unwind_user_rule *b)
 {
-	if (a->outermost != b->outermost || a->signal != b->signal)
+	if (a->outermost != b->outermost || a->signal != b->signal ||
+	    a->confined != b->confined)
 		return false;
 
 	return a->outermost || (same_loc(&a->cfa, &b->cfa) &&

@@ -31,6 +31,7 @@ TRACE_EVENT(unwind_user_walk,
 		__field(unsigned long,	ip)
 		__field(unsigned int,	nr)
 		__field(unsigned int,	table)
+		__field(unsigned int,	supplied)
 		__field(unsigned int,	fp)
 		__field(unsigned int,	entry)
 		__field(unsigned int,	signal)
@@ -41,15 +42,16 @@ TRACE_EVENT(unwind_user_walk,
 		__entry->ip	= ip;
 		__entry->nr	= nr;
 		__entry->table	= state->stats.table;
+		__entry->supplied = state->stats.supplied;
 		__entry->fp	= state->stats.fp;
 		__entry->entry	= state->stats.entry;
 		__entry->signal	= state->signals;
 		__entry->result	= result;
 	),
 
-	TP_printk("ip=0x%lx nr=%u table=%u fp=%u entry=%u signal=%u result=%s",
-		  __entry->ip, __entry->nr, __entry->table, __entry->fp,
-		  __entry->entry, __entry->signal,
+	TP_printk("ip=0x%lx nr=%u table=%u supplied=%u fp=%u entry=%u signal=%u result=%s",
+		  __entry->ip, __entry->nr, __entry->table, __entry->supplied,
+		  __entry->fp, __entry->entry, __entry->signal,
 		  __print_symbolic(__entry->result,
 				   { UNWIND_USER_FRAME,		"limit" },
 				   { UNWIND_USER_END,		"end" },

@@ -31,20 +31,22 @@ run() {
 # The tool shows the same as if the kernel had not deferred anything. MIN lines at
 # least are expected, so that a tool that shows nothing does not pass.
 check_same() {
-  local what=$1 kinds=$2 min=$3 kind
+  local what=$1 kinds=$2 min=$3 kind merged=merged
   shift 3
 
-  run merged "$@"
-  if [ "$(wc -l < "${dir}/out.merged")" -lt "${min}" ]
+  # With memory accesses, as the others
+  [[ "${kinds}" != *.mem ]] || merged=merged.mem
+  run "${merged}" "$@"
+  if [ "$(wc -l < "${dir}/out.${merged}")" -lt "${min}" ]
   then
     fail "${what}: shows nothing"
   fi
   for kind in ${kinds}
   do
     run "${kind}" "$@"
-    if ! cmp "${dir}/out.merged" "${dir}/out.${kind}"
+    if ! cmp "${dir}/out.${merged}" "${dir}/out.${kind}"
     then
-      diff "${dir}/out.merged" "${dir}/out.${kind}" | head -n 10
+      diff "${dir}/out.${merged}" "${dir}/out.${kind}" | head -n 10
       fail "${what}: ${kind} is not the same as merged"
     fi
   done
@@ -59,7 +61,43 @@ test_basic() {
   check_same "script" "file pipe" 1000 perf script -i FILE
   check_same "script, fields" "file pipe" 1000 perf script -i FILE -F tid,time,ip,sym,dso,period
   check_same "diff" "file" 1 perf diff "${dir}/merged" FILE
-  check_same "mem" "file" 1 perf mem report -i FILE --stdio -g folded
+}
+
+# shows WHAT TEXT...: the tool has shown these of memory accesses.
+shows() {
+  local what=$1 text
+  shift
+
+  for text
+  do
+    if ! grep -qw "${text}" "${dir}/out.merged.mem"
+    then
+      fail "${what}: does not show ${text}"
+    fi
+  done
+}
+
+# Memory accesses of a program that is mapped anew in between. In what comes after
+# that the functions g take the place of f, and h that of g.
+test_mem() {
+  check_same "script, mem" "file.mem pipe.mem" 1000 perf script -i FILE -F tid,time,addr,ip,sym
+  check_same "mem report" "file.mem pipe.mem" 1000 \
+    perf mem report -i FILE --stdio -g folded,0,callee
+  shows "mem report" 'f1;f2;f3;f4;f5;f6;f7;f8' 'h1;h2;h3;h4;h5;h6;h7;h8'
+  check_same "mem report, raw" "file.mem pipe.mem" 1000 perf mem report -i FILE -D
+  shows "mem report, raw" f1 g1 h1
+  # It does not read from pipes.
+  check_same "c2c" "file.mem" 500 \
+    perf c2c report -i FILE --stdio -g folded,0,callee
+  shows "c2c" 'f1;f2;f3;f4;f5;f6;f7;f8' 'h1;h2;h3;h4;h5;h6;h7;h8'
+
+  if ! type objdump > /dev/null 2>&1
+  then
+    echo "objdump is not there, annotate is not run"
+    return
+  fi
+  check_same "annotate" "file.mem pipe.mem" 50 perf annotate -i FILE --stdio
+  shows "annotate" f1 g1 h1 '500 samples' '250 samples'
 }
 
 test_scripting() {
@@ -170,7 +208,14 @@ EOF
 generate "${dir}/file"
 generate --pipe "${dir}/pipe"
 generate --merged "${dir}/merged"
+for kind in file pipe merged
+do
+  options=(--mem "${dir}/program")
+  [ "${kind}" = file ] || options+=("--${kind}")
+  generate "${options[@]}" "${dir}/${kind}.mem"
+done
 test_basic
+test_mem
 test_scripting
 test_convert
 

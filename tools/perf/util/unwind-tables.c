@@ -1,0 +1,697 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hands the kernel SFrame tables for files that have no SFrame section, so that it
+ * can unwind user stacks of programs without frame pointers
+ *
+ * First come the files that a command is going to map, and those that tasks have
+ * mapped already, as many at a time as there are CPUs; then, by a thread, those that
+ * are mapped later. What runs before its table is there is unwound by frame pointer.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <api/fd/array.h>
+#include <api/fs/fs.h>
+#include <internal/evlist.h>
+#include <internal/xyarray.h>
+#include <linux/capability.h>
+#include <linux/perf_event.h>
+#include <linux/string.h>
+#include <linux/time64.h>
+#include <linux/zalloc.h>
+#include <perf/cpumap.h>
+#include <perf/evlist.h>
+#include <perf/mmap.h>
+#include <perf/threadmap.h>
+
+#include "util/cap.h"
+#include "util/debug.h"
+#include "util/elf-deps.h"
+#include "util/event.h"
+#include "util/evlist.h"
+#include "util/evsel.h"
+#include "util/mmap.h"
+#include "util/mutex.h"
+#include "util/sframe-parallel.h"
+#include "util/sframe-table.h"
+#include "util/thread_map.h"
+#include "util/unwind-tables.h"
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON	38
+#endif
+
+/* Ring buffer of what is mapped later, for each CPU or task */
+#define SIDEBAND_PAGES	64
+
+/* Shorter work shows no progress. */
+#define PROGRESS_AFTER	1.0
+
+/**
+ * struct unwind_tables_file - A file that is mapped, or will be
+ * @path:	Where it is, or was, as the task that maps it sees it
+ * @name:	The end of @path from where perf may see the same, when the task has ended
+ * @map_path:	In /proc/PID/map_files, which is no other file whatever happened to the
+ *		name; NULL if there is none
+ * @dev:	Device that it must be on
+ * @ino:	Inode that it must be, or 0 if it could not be opened
+ */
+struct unwind_tables_file {
+	char	*path;
+	char	*name;
+	char	*map_path;
+	dev_t	dev;
+	ino_t	ino;
+};
+
+/**
+ * struct unwind_tables - Tables that the kernel has for a session
+ * @fd:		The event that owns them
+ * @files:	All files that were looked at
+ * @nr_files:	How many
+ * @first:	Of those that are handed over together
+ * @start:	When that began, in seconds
+ * @seconds:	What it took
+ * @sideband:	Events for what is mapped later, or NULL
+ * @thread:	Reads them
+ * @wake:	Pipe that ends @thread
+ * @lock:	Held while what follows is used
+ * @done:	Of those that are handed over together
+ * @supplied:	Tables that the kernel has
+ * @size:	Their size in bytes
+ * @cached:	Of these, tables that were in the cache
+ * @own:	Files that have a section of their own
+ * @none:	Files that have nothing that a table could be made of
+ * @gone:	Files that could not be opened, or changed
+ * @failed:	Files whose table could not be made, or was refused
+ * @limited:	Of these, those that exceed a limit
+ * @limit:	Error of the first of those
+ * @lost:	Events of mappings that were lost
+ */
+struct unwind_tables {
+	int				fd;
+	struct unwind_tables_file	*files;
+	size_t				nr_files;
+	size_t				first;
+	double				start;
+	double				seconds;
+	struct evlist			*sideband;
+	pthread_t			thread;
+	int				wake[2];
+	/* Of what the threads count */
+	struct mutex			lock;
+	size_t				done;
+	size_t				supplied;
+	u64				size;
+	size_t				cached;
+	size_t				own;
+	size_t				none;
+	size_t				gone;
+	size_t				failed;
+	size_t				limited;
+	int				limit;
+	u64				lost;
+};
+
+static double seconds_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / (double)NSEC_PER_SEC;
+}
+
+static int supply(int event_fd, int fd, const void *data, size_t size)
+{
+	struct perf_event_unwind_table arg = {
+		.size		= sizeof(arg),
+		.fd		= fd,
+		.table		= (unsigned long)data,
+		.table_size	= size,
+	};
+
+	return ioctl(event_fd, PERF_EVENT_IOC_UNWIND_TABLE, &arg) ? -errno : 0;
+}
+
+static int add_file(struct unwind_tables *tables, const char *path, size_t root_len,
+		    const char *map_path, dev_t dev, ino_t ino)
+{
+	struct unwind_tables_file *files = tables->files;
+	size_t i;
+
+	for (i = 0; i < tables->nr_files; i++) {
+		if (files[i].ino == ino && files[i].dev == dev)
+			return 0;
+	}
+
+	files = realloc(files, (tables->nr_files + 1) * sizeof(*files));
+	if (!files)
+		return -ENOMEM;
+	tables->files = files;
+
+	files += tables->nr_files;
+	files->path = strdup(path);
+	files->map_path = map_path ? strdup(map_path) : NULL;
+	files->dev = dev;
+	files->ino = ino;
+	if (!files->path) {
+		zfree(&files->map_path);
+		return -ENOMEM;
+	}
+	files->name = files->path + root_len;
+	tables->nr_files++;
+
+	return 0;
+}
+
+static void free_file(struct unwind_tables_file *file)
+{
+	zfree(&file->path);
+	zfree(&file->map_path);
+}
+
+static int add_needed(const char *path, void *arg)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return 0;
+
+	return add_file(arg, path, 0, NULL, st.st_dev, st.st_ino);
+}
+
+static int add_mapping(struct unwind_tables *tables, pid_t pid, u64 start, u64 end,
+		       dev_t dev, ino_t ino, const char *name)
+{
+	char path[PATH_MAX], map_path[PATH_MAX];
+	const char *proc = procfs__mountpoint();
+	int ret;
+
+	/* Anonymous memory; the vDSO and the like */
+	if (!ino || name[0] != '/')
+		return 0;
+
+	ret = snprintf(path, sizeof(path), "%s/%d/root%s", proc, pid, name);
+	if (ret < 0 || (size_t)ret >= sizeof(path))
+		return 0;
+	snprintf(map_path, sizeof(map_path), "%s/%d/map_files/%" PRIx64 "-%" PRIx64, proc, pid,
+		 start, end);
+
+	return add_file(tables, path, ret - strlen(name), map_path, dev, ino);
+}
+
+static int add_process(struct unwind_tables *tables, pid_t pid)
+{
+	unsigned int major, minor;
+	char path[PATH_MAX], prot[5];
+	u64 start, end, ino;
+	char *line = NULL;
+	size_t size = 0;
+	int pos, err = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%d/maps", procfs__mountpoint(), pid);
+	file = fopen(path, "re");
+	/* It has ended, or belongs to somebody else. */
+	if (!file)
+		return 0;
+
+	while (!err && getline(&line, &size, file) > 0) {
+		pos = 0;
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %x:%x %" SCNu64 " %n", &start,
+			   &end, prot, &major, &minor, &ino, &pos) < 6 || !pos)
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		if (prot[2] == 'x')
+			err = add_mapping(tables, pid, start, end, makedev(major, minor), ino,
+					  line + pos);
+	}
+
+	free(line);
+	fclose(file);
+	return err;
+}
+
+static int add_all_processes(struct unwind_tables *tables)
+{
+	DIR *dir = opendir(procfs__mountpoint());
+	struct dirent *entry;
+	pid_t pid;
+	int err = 0;
+
+	if (!dir)
+		return -errno;
+
+	while (!err && (entry = readdir(dir))) {
+		pid = atoi(entry->d_name);
+		if (pid > 0)
+			err = add_process(tables, pid);
+	}
+
+	closedir(dir);
+	return err;
+}
+
+/* What the tasks that are profiled have mapped. That of a command is not there yet. */
+static int add_tasks(struct unwind_tables *tables, struct evlist *evlist)
+{
+	struct perf_thread_map *threads = evlist->core.threads;
+	int i, err = 0;
+	pid_t pid;
+
+	for (i = 0; !err && i < perf_thread_map__nr(threads); i++) {
+		pid = perf_thread_map__pid(threads, i);
+		if (pid == -1)
+			err = add_all_processes(tables);
+		else if (pid != evlist->workload.pid)
+			err = add_process(tables, pid);
+	}
+
+	return err;
+}
+
+static int open_path(const char *path, struct stat *st)
+{
+	int fd;
+
+	/* Opening a FIFO would wait for its other end. */
+	fd = path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+	if (fd >= 0 && (fstat(fd, st) || !S_ISREG(st->st_mode))) {
+		close(fd);
+		fd = -1;
+	}
+
+	return fd;
+}
+
+static int open_file(const struct unwind_tables_file *file, struct stat *st)
+{
+	const char * const paths[] = { file->map_path, file->path, file->name };
+	size_t i;
+	int fd;
+
+	for (i = 0; i < ARRAY_SIZE(paths); i++) {
+		fd = open_path(paths[i], st);
+		if (fd >= 0 && st->st_dev == file->dev && st->st_ino == file->ino)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+
+	/*
+	 * On an overlay, and on other file systems with devices of their own, fstat()
+	 * has other numbers than the mapping. What is opened through the mapping is
+	 * what is mapped there, which a path need not be.
+	 */
+	fd = open_path(file->map_path, st);
+	return fd >= 0 ? fd : -ENOENT;
+}
+
+static bool has_changed(int fd, const struct stat *before)
+{
+	struct stat now;
+
+	return fstat(fd, &now) || now.st_size != before->st_size ||
+	       now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+	       now.st_mtim.tv_nsec != before->st_mtim.tv_nsec ||
+	       now.st_ctim.tv_sec != before->st_ctim.tv_sec ||
+	       now.st_ctim.tv_nsec != before->st_ctim.tv_nsec;
+}
+
+static bool is_limit(int err)
+{
+	return err == -ENOSPC || err == -EPERM || err == -EFBIG || err == -ENOMEM;
+}
+
+static void count_error(struct unwind_tables *tables, const char *path, int err)
+{
+	char buf[STRERR_BUFSIZE];
+
+	pr_debug("No unwind table for %s: %s\n", path,
+		 sframe_table__strerror(err, buf, sizeof(buf)));
+
+	switch (err) {
+	case -ENOENT:
+		tables->gone++;
+		break;
+	case -ENOEXEC:
+	case -EOPNOTSUPP:
+	case -ENODATA:
+		tables->none++;
+		break;
+	default:
+		tables->failed++;
+		if (is_limit(err)) {
+			tables->limited++;
+			tables->limit = tables->limit ?: err;
+		}
+	}
+}
+
+static void show_progress(const struct unwind_tables *tables)
+{
+	size_t nr = tables->nr_files - tables->first;
+
+	if (!quiet && isatty(STDERR_FILENO) && seconds_now() - tables->start > PROGRESS_AFTER)
+		fprintf(stderr, "\r[ perf record: Unwind tables: %zu of %zu files ]%s",
+			tables->done, nr, tables->done == nr ? "\n" : "");
+}
+
+static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	struct sframe_table table = { };
+	bool own = false;
+	struct stat st;
+	int fd, err;
+
+	fd = open_file(file, &st);
+	err = fd < 0 ? fd : 0;
+	if (!err)
+		own = elf_deps__has_sframe(fd);
+	if (!err && !own)
+		err = sframe_table__get(&table, fd);
+	if (!err && !own)
+		err = supply(tables->fd, fd, table.data, table.size);
+
+	/* The kernel takes what is there now for what the table was made of. */
+	if (!err && !own && has_changed(fd, &st)) {
+		supply(tables->fd, fd, NULL, 0);
+		err = -ENOENT;
+	}
+
+	mutex_lock(&tables->lock);
+	if (err) {
+		count_error(tables, file->path, err);
+	} else if (own) {
+		tables->own++;
+	} else {
+		tables->supplied++;
+		tables->size += table.size;
+		tables->cached += table.cached;
+	}
+	mutex_unlock(&tables->lock);
+
+	/* The next one that maps it may live longer. */
+	if (err == -ENOENT)
+		file->ino = 0;
+
+	sframe_table__exit(&table);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void supply_one(size_t index, void *arg)
+{
+	struct unwind_tables *tables = arg;
+
+	supply_file(tables, &tables->files[tables->first + index]);
+
+	mutex_lock(&tables->lock);
+	tables->done++;
+	show_progress(tables);
+	mutex_unlock(&tables->lock);
+}
+
+static void supply_all(struct unwind_tables *tables)
+{
+	tables->done = 0;
+	tables->start = seconds_now();
+	sframe_parallel__run(tables->nr_files - tables->first, 0, supply_one, tables);
+	tables->seconds += seconds_now() - tables->start;
+	tables->first = tables->nr_files;
+}
+
+static void read_mapping(struct unwind_tables *tables, const union perf_event *event)
+{
+	const struct perf_record_mmap2 *mmap2 = &event->mmap2;
+	struct unwind_tables_file *file;
+	double start = seconds_now();
+
+	if (event->header.type == PERF_RECORD_LOST)
+		tables->lost += event->lost.lost;
+	if (event->header.type != PERF_RECORD_MMAP2 ||
+	    event->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID)
+		return;
+
+	if (add_mapping(tables, mmap2->pid, mmap2->start, mmap2->start + mmap2->len,
+			makedev(mmap2->maj, mmap2->min), mmap2->ino, mmap2->filename))
+		return;
+	if (tables->first == tables->nr_files)
+		return;
+
+	file = &tables->files[tables->first];
+	supply_file(tables, file);
+	if (file->ino)
+		tables->first++;
+	else
+		free_file(&tables->files[--tables->nr_files]);
+	tables->seconds += seconds_now() - start;
+}
+
+static void read_sideband(struct unwind_tables *tables)
+{
+	struct evlist *evlist = tables->sideband;
+	union perf_event *event;
+	struct mmap *map;
+	int i;
+
+	for (i = 0; i < evlist->core.nr_mmaps; i++) {
+		map = &evlist->mmap[i];
+		if (perf_mmap__read_init(&map->core))
+			continue;
+		while ((event = perf_mmap__read_event(&map->core))) {
+			read_mapping(tables, event);
+			perf_mmap__consume(&map->core);
+		}
+		perf_mmap__read_done(&map->core);
+	}
+}
+
+static void *sideband_thread(void *arg)
+{
+	struct unwind_tables *tables = arg;
+	struct pollfd wake = { .fd = tables->wake[0], .events = POLLIN };
+
+	while (poll(&wake, 1, 0) <= 0) {
+		read_sideband(tables);
+		evlist__poll(tables->sideband, -1);
+		/* Those of tasks that have ended would not wait any more. */
+		evlist__filter_pollfd(tables->sideband, POLLERR | POLLHUP);
+	}
+
+	return NULL;
+}
+
+/* Events for what is mapped from now on, of the same tasks and CPUs */
+static int open_sideband(struct unwind_tables *tables, struct evlist *evlist,
+			 const struct evsel *owner)
+{
+	struct perf_event_attr attr = {
+		.type			= PERF_TYPE_SOFTWARE,
+		.config			= PERF_COUNT_SW_DUMMY,
+		.size			= sizeof(attr),
+		.sample_period		= 1,
+		.exclude_kernel		= 1,
+		.inherit		= owner->core.attr.inherit,
+		.mmap			= 1,
+		.mmap2			= 1,
+		.sample_id_all		= 1,
+		.watermark		= 1,
+		.wakeup_watermark	= 1,
+	};
+	struct evlist *sideband = evlist__new();
+	struct evsel *evsel;
+
+	if (!sideband)
+		return -ENOMEM;
+	evsel = evsel__new_idx(&attr, 0);
+	if (!evsel)
+		goto error;
+	evsel->ignore_missing_thread = true;
+	evlist__add(sideband, evsel);
+	perf_evlist__set_maps(&sideband->core, evlist->core.user_requested_cpus,
+			      evlist->core.threads);
+
+	if (evsel__open(evsel, evsel->core.cpus, evsel->core.threads) < 0 ||
+	    evlist__mmap(sideband, SIDEBAND_PAGES) < 0 || pipe2(tables->wake, O_CLOEXEC))
+		goto error;
+
+	tables->sideband = sideband;
+	if (perf_evlist__add_pollfd(&sideband->core, tables->wake[0], NULL, POLLIN,
+				    fdarray_flag__nonfilterable |
+				    fdarray_flag__non_perf_event) >= 0)
+		return 0;
+
+	close(tables->wake[0]);
+	close(tables->wake[1]);
+	tables->sideband = NULL;
+error:
+	evlist__delete(sideband);
+	return -EINVAL;
+}
+
+static int *event_fd(struct evsel *evsel, int cpu, int thread)
+{
+	return xyarray__entry(evsel->core.fd, cpu, thread);
+}
+
+/*
+ * Without the privilege tables serve the tasks that the events which own them are
+ * attached to. One event of each task is enough.
+ */
+static void share_tables(const struct unwind_tables *tables, struct evsel *evsel)
+{
+	struct perf_event_unwind_table arg = {
+		.size	= sizeof(arg),
+		.fd	= tables->fd,
+		.flags	= PERF_EVENT_UNWIND_TABLE_SHARE,
+	};
+	int thread, fd;
+
+	for (thread = 0; thread < xyarray__max_y(evsel->core.fd); thread++) {
+		fd = *event_fd(evsel, 0, thread);
+		if (fd >= 0 && fd != tables->fd && ioctl(fd, PERF_EVENT_IOC_UNWIND_TABLE, &arg))
+			pr_debug("Cannot share unwind tables: %m\n");
+	}
+}
+
+static struct evsel *find_owner(struct evlist *evlist, int *fd)
+{
+	struct evsel *evsel;
+	int cpu, thread;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->core.attr.defer_callchain || !evsel->core.fd)
+			continue;
+		for (cpu = 0; cpu < xyarray__max_x(evsel->core.fd); cpu++) {
+			for (thread = 0; thread < xyarray__max_y(evsel->core.fd); thread++) {
+				*fd = *event_fd(evsel, cpu, thread);
+				if (*fd >= 0)
+					return evsel;
+			}
+		}
+	}
+
+	return NULL;
+}
+
+/**
+ * unwind_tables__start - Hand the kernel tables for what the events will see
+ * @ptables:	Receives what unwind_tables__stop() takes
+ * @evlist:	The events, which are open and mapped
+ * @command:	What will be run, or NULL
+ *
+ * Files that are there are done on return, those that are mapped later are left to a
+ * thread. Errors of single files are counted.
+ *
+ * Return: 0; -ENOENT - no event defers user callchains; -ENOTTY - the kernel takes no
+ *	   tables; -EACCES - it takes them only for tasks, or with CAP_PERFMON; -ENOMEM.
+ */
+int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
+			 const char *command)
+{
+	struct unwind_tables *tables;
+	struct evsel *owner;
+	bool used_root;
+	int fd, err;
+
+	*ptables = NULL;
+
+	owner = find_owner(evlist, &fd);
+	if (!owner)
+		return -ENOENT;
+
+	/* There is no such file, unless this is not known at all. */
+	err = supply(fd, -1, NULL, 0);
+	if (err != -EBADF)
+		return err ?: -ENOTTY;
+
+	tables = zalloc(sizeof(*tables));
+	if (!tables)
+		return -ENOMEM;
+	tables->fd = fd;
+	mutex_init(&tables->lock);
+
+	if (!perf_cap__capable(CAP_PERFMON, &used_root))
+		share_tables(tables, owner);
+
+	/* First, so that nothing is missed in between. */
+	if (open_sideband(tables, evlist, owner))
+		pr_debug("No unwind tables for files that are mapped later\n");
+
+	err = command ? elf_deps__for_each(command, add_needed, tables) : 0;
+	if (err)
+		pr_debug("Cannot say what %s will map: %d\n", command, err);
+	err = add_tasks(tables, evlist);
+	if (err)
+		pr_debug("Cannot say what is mapped: %d\n", err);
+	supply_all(tables);
+
+	if (tables->sideband && pthread_create(&tables->thread, NULL, sideband_thread, tables)) {
+		pr_debug("No unwind tables for files that are mapped later\n");
+		evlist__delete(tables->sideband);
+		tables->sideband = NULL;
+		close(tables->wake[0]);
+		close(tables->wake[1]);
+	}
+
+	*ptables = tables;
+	return 0;
+}
+
+static void stop_sideband(struct unwind_tables *tables)
+{
+	if (!tables->sideband)
+		return;
+
+	/* The end of file wakes it. */
+	close(tables->wake[1]);
+	pthread_join(tables->thread, NULL);
+	close(tables->wake[0]);
+	evlist__delete(tables->sideband);
+}
+
+/**
+ * unwind_tables__stop - Say what was not covered, and forget it all
+ * @tables:	What unwind_tables__start() gave, or NULL
+ *
+ * The kernel drops the tables when the events are closed.
+ */
+void unwind_tables__stop(struct unwind_tables *tables)
+{
+	char buf[STRERR_BUFSIZE];
+	size_t i;
+
+	if (!tables)
+		return;
+
+	stop_sideband(tables);
+
+	pr_debug("Unwind tables: %zu files, %" PRIu64 " bytes, %.3f s, %zu from the cache\n",
+		 tables->supplied, tables->size, tables->seconds, tables->cached);
+	pr_debug("Unwind tables: none for %zu files without call frame information, %zu that were gone or changed, %zu failed; %zu have a section\n",
+		 tables->none, tables->gone, tables->failed, tables->own);
+	if (tables->lost)
+		pr_debug("Unwind tables: %" PRIu64 " mappings were missed\n", tables->lost);
+	if (tables->limited)
+		pr_warning("WARNING: The kernel did not take unwind tables for %zu of %zu files: %s. User stacks through them may be short.\n",
+			   tables->limited, tables->limited + tables->supplied,
+			   str_error_r(-tables->limit, buf, sizeof(buf)));
+
+	for (i = 0; i < tables->nr_files; i++)
+		free_file(&tables->files[i]);
+	zfree(&tables->files);
+	mutex_destroy(&tables->lock);
+	free(tables);
+}
