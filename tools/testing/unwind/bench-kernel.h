@@ -141,6 +141,7 @@ __copy_from_user_inatomic(void *to, const void __user *from, unsigned long size)
 #define VM_READ			0x1
 #define VM_IO			0x2
 #define VM_PFNMAP		0x4
+#define VM_EXEC			0x8
 #define PF_EXITING		0x4
 #define FAULT_FLAG_ALLOW_RETRY	0x1
 #define FAULT_FLAG_KILLABLE	0x2
