@@ -314,7 +314,7 @@ TEST_F(entry, sample_on_the_last_steps)
 TEST_F_TIMEOUT(entry, sample_on_each_way_out, 60)
 {
 	const unsigned int nr = 5;
-	unsigned int i, n = 0;
+	unsigned int i;
 	long tp;
 
 	tp = defer_tracepoint("preemptirq/irq_enable");
@@ -325,11 +325,8 @@ TEST_F_TIMEOUT(entry, sample_on_each_way_out, 60)
 	for (i = 0; i < nr; i++)
 		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
 	ASSERT_EQ(0, defer_finish(&self->s));
-	for (i = 0; i < self->s.log.nr_items; i++)
-		n += defer_is_record(&self->s.log.items[i]);
-	/* The buffer does not take them all. */
-	TH_LOG("%u records", n);
-	EXPECT_LT(0, n);
+	/* That it comes here is the point. The buffer does not take all. */
+	EXPECT_LT(0, defer_count(&self->s.log, PERF_RECORD_SAMPLE));
 }
 
 /* ---- one entry, several contexts ----------------------------------------- */
