@@ -138,6 +138,29 @@ static inline long defer_tracepoint(const char *name)
 	return -1;
 }
 
+/* The offset of an address in the file that is mapped there, for uprobes; or -1. */
+static inline long defer_file_offset(const void *addr)
+{
+	unsigned long long start, end, pgoff;
+	char line[PATH_MAX + 128];
+	long off = -1;
+	FILE *f;
+
+	f = fopen("/proc/self/maps", "re");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%llx-%llx %*s %llx", &start, &end,
+			   &pgoff) == 3 &&
+		    (__u64)addr >= start && (__u64)addr < end) {
+			off = (__u64)addr - start + pgoff;
+			break;
+		}
+	}
+	fclose(f);
+	return off;
+}
+
 static inline long defer_pmu_type(const char *name)
 {
 	char path[256];

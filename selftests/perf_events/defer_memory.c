@@ -136,29 +136,6 @@ FIXTURE_VARIANT_ADD(paged_out, deferred_executable) {
 	.nr_want = 5,
 };
 
-/* The file offset of an address of this program. */
-static off_t exe_offset(const void *addr)
-{
-	unsigned long long start, end, pgoff;
-	char line[PATH_MAX + 128];
-	off_t off = -1;
-	FILE *f;
-
-	f = fopen("/proc/self/maps", "re");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%llx-%llx %*s %llx", &start, &end,
-			   &pgoff) == 3 &&
-		    (__u64)addr >= start && (__u64)addr < end) {
-			off = (__u64)addr - start + pgoff;
-			break;
-		}
-	}
-	fclose(f);
-	return off;
-}
-
 FIXTURE_SETUP(paged_out)
 {
 	if (variant->flags) {
@@ -173,7 +150,7 @@ FIXTURE_SETUP(paged_out)
 	if (variant->executable) {
 		self->fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 		ASSERT_LE(0, self->fd);
-		self->off = exe_offset(outer_frames.o.pages);
+		self->off = defer_file_offset(outer_frames.o.pages);
 		ASSERT_LT(0, self->off);
 		ASSERT_EQ(0, self->off % PAGE);
 	} else {

@@ -111,34 +111,10 @@ extern char probe_outer[], probe_outer_ret[], probe_outer_ip[], walk_jump2[];
 
 static char self_path[PATH_MAX];
 
-/* The offset of an address in the file that is mapped there. */
-static long file_offset(const void *addr)
-{
-	unsigned long long start, end, pgoff;
-	char line[PATH_MAX + 128];
-	long off = -1;
-	FILE *f;
-
-	f = fopen("/proc/self/maps", "re");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%llx-%llx %*s %llx", &start, &end,
-			   &pgoff) != 3)
-			continue;
-		if ((__u64)addr >= start && (__u64)addr < end) {
-			off = (__u64)addr - start + pgoff;
-			break;
-		}
-	}
-	fclose(f);
-	return off;
-}
-
 static int uprobe_attr(struct perf_event_attr *attr, const void *addr,
 		       bool ret, __u64 flags)
 {
-	long type = defer_pmu_type("uprobe"), off = file_offset(addr);
+	long type = defer_pmu_type("uprobe"), off = defer_file_offset(addr);
 	ssize_t n = readlink("/proc/self/exe", self_path,
 			     sizeof(self_path) - 1);
 

@@ -51,18 +51,6 @@ FIXTURE_TEARDOWN(client)
 		EXPECT_EQ(0, defer_module_unload("unwind_client"));
 }
 
-static int ctl(int fd, enum unwind_client_op op, unsigned int client,
-	       long long arg)
-{
-	struct unwind_client_ctl c = {
-		.op = op,
-		.client = client,
-		.arg = arg,
-	};
-
-	return ioctl(fd, UNWIND_CLIENT_CTL, &c) ? -errno : 0;
-}
-
 static int get_state(int fd, unsigned int client,
 		     struct unwind_client_state *st)
 {

@@ -430,29 +430,6 @@ static void check_immediate(struct __test_metadata *_metadata,
 	}
 }
 
-/* The offset of an address in the file that is mapped there. */
-static long file_offset(const void *addr)
-{
-	unsigned long long start, end, pgoff;
-	char line[PATH_MAX + 128];
-	long off = -1;
-	FILE *f;
-
-	f = fopen("/proc/self/maps", "re");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%llx-%llx %*s %llx", &start, &end,
-			   &pgoff) == 3 &&
-		    (__u64)addr >= start && (__u64)addr < end) {
-			off = (__u64)addr - start + pgoff;
-			break;
-		}
-	}
-	fclose(f);
-	return off;
-}
-
 /* The handler runs where the stack is that of the probe, and can be read. */
 TEST_F(ftrace, uprobe)
 {
@@ -461,8 +438,13 @@ TEST_F(ftrace, uprobe)
 
 	ASSERT_LT(0, readlink("/proc/self/exe", path, sizeof(path) - 1));
 	if (tracefs_append(&self->top, "uprobe_events", "p:unwind/nop %s:0x%lx",
-			   path, file_offset(walk_nop)))
+			   path, defer_file_offset(walk_nop)))
 		SKIP(return, "kernel without uprobe events");
+	/*
+	 * Nobody else runs this code, and uprobes look at the filter with
+	 * preemption enabled, which CONFIG_DEBUG_PREEMPT complains about.
+	 */
+	ASSERT_EQ(0, tracefs_write(&self->t, "set_event_pid", "\n"));
 	ASSERT_EQ(0, event_enable(&self->t, "unwind/nop", 1));
 	for (i = 0; i < WALKS; i++)
 		walk_top(i, BITS, walk_nop, 0, 0, 0);
@@ -724,18 +706,6 @@ FIXTURE(beside) {
 	int fd;
 	bool unload;
 };
-
-static int ctl(int fd, enum unwind_client_op op, unsigned int client,
-	       long long arg)
-{
-	struct unwind_client_ctl c = {
-		.op = op,
-		.client = client,
-		.arg = arg,
-	};
-
-	return ioctl(fd, UNWIND_CLIENT_CTL, &c) ? -errno : 0;
-}
 
 FIXTURE_SETUP(beside)
 {

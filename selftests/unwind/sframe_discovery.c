@@ -67,33 +67,6 @@ FIXTURE_VARIANT_ADD(discovery, v3) {
 	.path = true,
 };
 
-static int make_dir(char *dir, size_t size)
-{
-	snprintf(dir, size, "/tmp/sframe.XXXXXX");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static const char *file_path(const char *dir, const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
-
-static int make_file(const struct image *im, const char *path)
-{
-	int fd, ro;
-
-	fd = image_file(im, path);
-	if (fd < 0 || !path)
-		return fd;
-	/* A file that is open for writing cannot be executed. */
-	ro = open(path, O_RDONLY | O_CLOEXEC);
-	close(fd);
-	return ro;
-}
-
 FIXTURE_SETUP(discovery)
 {
 	static const char * const names[] = { "whole", "marked", "bare" };

@@ -169,32 +169,6 @@ expect(struct chain *c, __u64 *want, const struct image_map *m, enum kind kind)
 	self->nr++;							\
 } while (0)
 
-static int make_dir(char *dir, size_t size)
-{
-	snprintf(dir, size, "/tmp/sframe.XXXXXX");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static const char *file_path(const char *dir, const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
-
-static int make_file(const struct image *im, const char *path)
-{
-	int fd, ro;
-
-	fd = image_file(im, path);
-	if (fd < 0 || !path)
-		return fd;
-	ro = open(path, O_RDONLY | O_CLOEXEC);
-	close(fd);
-	return ro;
-}
-
 FIXTURE(tables) {
 	struct defer_session s;
 	unsigned int nr;

@@ -23,6 +23,35 @@
 
 #define SAMPLE_CALL	((struct code_call) { .nr = __NR_getpgid })
 
+/* ---- Files ------------------------------------------------------------------- */
+
+static inline int make_dir(char *dir, size_t size)
+{
+	snprintf(dir, size, "/tmp/sframe.XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static inline const char *file_path(const char *dir, const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static inline int make_file(const struct image *im, const char *path)
+{
+	int fd, ro;
+
+	fd = image_file(im, path);
+	if (fd < 0 || !path)
+		return fd;
+	/* A file that is open for writing cannot be executed. */
+	ro = open(path, O_RDONLY | O_CLOEXEC);
+	close(fd);
+	return ro;
+}
+
 /* ---- Chains ------------------------------------------------------------------ */
 
 /* Return addresses of calls that functions make. */

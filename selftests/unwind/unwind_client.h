@@ -94,4 +94,23 @@ struct unwind_client_state {
 
 #define UNWIND_CLIENT_STATE	_IOWR('v', 1, struct unwind_client_state)
 
+#ifndef __KERNEL__
+
+#include <errno.h>
+#include <sys/ioctl.h>
+
+static inline int ctl(int fd, enum unwind_client_op op, unsigned int client,
+		      long long arg)
+{
+	struct unwind_client_ctl c = {
+		.op = op,
+		.client = client,
+		.arg = arg,
+	};
+
+	return ioctl(fd, UNWIND_CLIENT_CTL, &c) ? -errno : 0;
+}
+
+#endif /* !__KERNEL__ */
+
 #endif /* SELFTESTS_UNWIND_CLIENT_H */
