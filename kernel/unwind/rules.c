@@ -41,6 +41,12 @@
 /* How many mappings of code a task remembers to have returned to. */
 #define UNWIND_USER_CODES	16
 
+/*
+ * How often a mapping is looked up for one frame. Each supplied table that comes or
+ * goes meanwhile makes another lookup necessary.
+ */
+#define UNWIND_USER_LOOKUPS	8
+
 /* In the key of a rule: the frame was interrupted, rather than making a call. */
 #define UNWIND_USER_KEY_TOPMOST	BIT_ULL(63)
 
@@ -132,7 +138,7 @@ static bool unwind_user_in_mapping(const struct unwind_user_mapping *mapping,
 				   unsigned long addr)
 {
 	return addr >= mapping->start && addr < mapping->end &&
-	       unwind_user_section_current(&mapping->seq);
+	       unwind_user_mm_current(mapping->seq);
 }
 
 /**
@@ -318,6 +324,7 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	struct unwind_user_slot *slot;
 	unsigned long pc;
 	int signal, ret;
+	unsigned int lookups = 0;
 	bool remember;
 	u64 key;
 
@@ -351,31 +358,34 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	if (fatal_signal_pending(current))
 		return UNWIND_USER_RULE_FP;
 
-	slot = unwind_user_find_slot(rules, pc);
-	if (!slot)
-		return UNWIND_USER_RULE_FP;
+	do {
+		slot = unwind_user_find_slot(rules, pc);
+		if (!slot)
+			return UNWIND_USER_RULE_FP;
 
-	ret = unwind_user_table_rule(state, slot, false, pc, rule);
+		ret = unwind_user_table_rule(state, slot, false, pc, rule);
 
-	/* A frame that only the kernel's own layout describes. */
-	if (ret == -ENODATA)
-		return UNWIND_USER_RULE_SIGNAL;
+		/* A frame that only the kernel's own layout describes. */
+		if (ret == -ENODATA)
+			return UNWIND_USER_RULE_SIGNAL;
 
-	if (ret == -EINVAL)
-		pr_debug_ratelimited("%s[%d]: SFrame section at 0x%lx lies about 0x%lx\n",
-				     current->comm, current->pid,
-				     slot->section.sframe.base, pc);
+		if (ret == -EINVAL)
+			pr_debug_ratelimited("%s[%d]: SFrame section at 0x%lx lies about 0x%lx\n",
+					     current->comm, current->pid,
+					     slot->section.sframe.base, pc);
 
-	/* Memory that cannot be read now may be readable later. */
-	remember = ret != -EFAULT && !signal;
+		/* Memory that cannot be read now may be readable later. */
+		remember = ret != -EFAULT && !signal;
 
-	if (ret && slot->section.table) {
-		ret = unwind_user_table_rule(state, slot, true, pc, rule);
-		rule->confined = true;
-		/* It has just gone. */
-		if (ret == -ESTALE)
-			remember = false;
-	}
+		if (ret && slot->section.table) {
+			ret = unwind_user_table_rule(state, slot, true, pc, rule);
+			rule->confined = true;
+		}
+		/* Some table, but rarely this one, came or went since the lookup. */
+	} while (ret == -ESTALE && ++lookups < UNWIND_USER_LOOKUPS);
+
+	if (ret == -ESTALE)
+		remember = false;
 
 	/*
 	 * If mappings have changed since the section was looked up, it may not

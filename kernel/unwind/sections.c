@@ -1009,10 +1009,7 @@ static void unwind_user_keep_mapping(struct unwind_user_mapping *mapping,
 {
 	mapping->start	= vma->vm_start;
 	mapping->end	= vma->vm_end;
-	mapping->seq	= (struct unwind_user_seq) {
-		.mm	= unwind_user_section_seq(vma->vm_mm),
-		.tables	= unwind_tables_current(),
-	};
+	mapping->seq	= unwind_user_section_seq(vma->vm_mm);
 }
 
 /**

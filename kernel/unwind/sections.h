@@ -71,6 +71,23 @@ static inline unsigned int unwind_user_section_seq(const struct mm_struct *mm)
 }
 
 /**
+ * unwind_user_mm_current - Are the mappings of current what they were?
+ * @seq:	From unwind_user_section_seq(), of the mm that current has now
+ *
+ * Context: Task context of a user task.
+ * Return: true if nothing was mapped, unmapped or registered since; false if
+ *	   something was, or if the kernel cannot tell.
+ */
+static inline bool unwind_user_mm_current(unsigned int seq)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	return raw_read_seqcount(&current->mm->mm_lock_seq) == seq;
+#else
+	return false;
+#endif
+}
+
+/**
  * unwind_user_section_current - Does what a lookup said still hold?
  * @seq:	From unwind_user_section_find(), of the mm that current has now
  *
@@ -80,24 +97,20 @@ static inline unsigned int unwind_user_section_seq(const struct mm_struct *mm)
  */
 static inline bool unwind_user_section_current(const struct unwind_user_seq *seq)
 {
-#ifdef CONFIG_PER_VMA_LOCK
-	return raw_read_seqcount(&current->mm->mm_lock_seq) == seq->mm &&
+	return unwind_user_mm_current(seq->mm) &&
 	       READ_ONCE(unwind_tables_generation) == seq->tables;
-#else
-	return false;
-#endif
 }
 
 /**
  * struct unwind_user_mapping - Where a mapping of the current task is
  * @start:	Its first byte
  * @end:	First byte after it
- * @seq:	Tells whether it still is there, see unwind_user_section_current()
+ * @seq:	Tells whether it still is there, see unwind_user_mm_current()
  */
 struct unwind_user_mapping {
 	unsigned long		start;
 	unsigned long		end;
-	struct unwind_user_seq	seq;
+	unsigned int		seq;
 };
 
 int unwind_user_section_find(unsigned long ip,

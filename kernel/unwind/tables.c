@@ -20,8 +20,9 @@
  * Whom it serves: all tasks, if who supplied it may profile all of them. Otherwise
  * the tasks to which one of the owning events is attached, children that inherit
  * the event included. Of several, one that serves all tasks is taken, then the
- * newest. Tables are found by whom they serve, too, so that those that many users
- * have supplied for a common file cost nobody else time.
+ * newest. Tables are found by whom they serve, too, so that a lookup does not take
+ * longer for those that many users have supplied for a common file. That any table
+ * has changed costs all profiled tasks a lookup for each mapping that they are in.
  *
  * Which file: the inode that the mapping has, which is that of the file with the
  * data where an overlay is in between. The path is held, hence the inode stays in
@@ -60,7 +61,8 @@
  *                            removing                    read under RCU
  * @entry, @nr, @bytes        the same                    unwind_tables_mutex
  * unwind_tables_generation   the same; an event becoming atomic
- *                            an owner, or ceasing to be
+ *                            an owner of tables, or
+ *                            ceasing to be
  * the rest of a table        supplying                   before it is linked
  * ========================== =========================== =======================
  *
@@ -121,7 +123,8 @@
  * @inode:	What has the data of the file
  * @size:	Its size, and
  * @modified:	when it was modified, in ns, when the table was supplied
- * @charge:	Who pays for the memory
+ * @mm:		Whose locked memory it counts as
+ * @pages:	How much, in pages
  * @bytes:	Length of @data
  * @sframe:	The table, with @data as its bytes
  * @data:	What was supplied
@@ -137,7 +140,8 @@ struct unwind_table {
 	struct inode			*inode;
 	loff_t				size;
 	s64				modified;
-	struct perf_mlock_charge	charge;
+	struct mm_struct		*mm;
+	unsigned long			pages;
 	u32				bytes;
 	struct sframe_section		sframe;
 	u8				data[];
@@ -310,12 +314,38 @@ static void unwind_table_free_rcu(struct rcu_head *rcu)
 	kvfree(container_of(rcu, struct unwind_table, rcu));
 }
 
-/* It can be reached no more, but walks may be using it. */
+/* As perf_mmap() counts what is beyond the allowance for ring buffers. */
+static int unwind_table_charge(struct mm_struct *mm, unsigned long pages)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	unsigned long locked;
+
+	/* Added first, so that many tasks at a time do not all find the same room. */
+	locked = atomic64_add_return(pages, &mm->pinned_vm);
+	if (locked > limit && perf_is_paranoid() && !capable(CAP_IPC_LOCK)) {
+		atomic64_sub(pages, &mm->pinned_vm);
+		return -EPERM;
+	}
+
+	mmgrab(mm);
+	return 0;
+}
+
+static void unwind_table_uncharge(struct mm_struct *mm, unsigned long pages)
+{
+	atomic64_sub(pages, &mm->pinned_vm);
+	mmdrop(mm);
+}
+
+/*
+ * It can be reached no more, but walks may be using it. What is not counted any more
+ * should not stay for long.
+ */
 static void unwind_table_free(struct unwind_table *table)
 {
-	perf_mlock_uncharge(&table->charge);
+	unwind_table_uncharge(table->mm, table->pages);
 	path_put(&table->path);
-	call_rcu(&table->rcu, unwind_table_free_rcu);
+	call_rcu_hurry(&table->rcu, unwind_table_free_rcu);
 }
 
 static void unwind_table_link(struct unwind_table *table,
@@ -401,7 +431,8 @@ void unwind_user_tables_put(struct unwind_user_tables *tables)
 			list_for_each_entry(table, &tables->tables, entry)
 				unwind_table_unlink(table);
 		}
-		unwind_tables_changed();
+		if (!list_empty(&tables->tables))
+			unwind_tables_changed();
 	}
 
 	if (!last)
@@ -419,16 +450,18 @@ void unwind_user_tables_put(struct unwind_user_tables *tables)
 
 /**
  * unwind_user_tables_owned - An event has become an owner
+ * @tables:	Of these tables
  *
  * Tasks that it is attached to may be served by more tables than before.
  *
  * Context: Process context. Sleeps.
  */
-void unwind_user_tables_owned(void)
+void unwind_user_tables_owned(const struct unwind_user_tables *tables)
 {
 	guard(mutex)(&unwind_tables_mutex);
 
-	unwind_tables_changed();
+	if (!list_empty(&tables->tables))
+		unwind_tables_changed();
 }
 
 /* Is it a table, from the first byte to the last? */
@@ -596,7 +629,7 @@ static int unwind_tables_replace(struct unwind_user_tables *tables,
 int unwind_user_tables_supply(struct unwind_user_tables *tables,
 			      const struct unwind_user_table_desc *desc)
 {
-	struct perf_mlock_charge charge;
+	struct mm_struct *mm = current->mm;
 	struct unwind_table *table;
 	struct inode *inode;
 	unsigned long pages;
@@ -621,18 +654,19 @@ int unwind_user_tables_supply(struct unwind_user_tables *tables,
 		return ret;
 
 	pages = DIV_ROUND_UP(struct_size(table, data, desc->size), PAGE_SIZE);
-	ret = perf_mlock_charge(&charge, pages);
+	ret = unwind_table_charge(mm, pages);
 	if (ret)
 		return ret;
 
 	ret = unwind_table_copy(&table, desc);
 	if (ret) {
-		perf_mlock_uncharge(&charge);
+		unwind_table_uncharge(mm, pages);
 		/* Which of its other reasons it was makes no difference to the caller. */
 		return ret == -EOPNOTSUPP ? -EINVAL : ret;
 	}
 
-	table->charge	= charge;
+	table->mm	= mm;
+	table->pages	= pages;
 	table->path	= desc->file->f_path;
 	table->inode	= inode;
 	table->size	= i_size_read(inode);

@@ -256,6 +256,24 @@ static bool unwind_user_may_load(const struct unwind_user_state *state,
 	return likely(!state->confined) || unwind_user_on_stack(state, addr, size);
 }
 
+/**
+ * unwind_user_load - Read from the stack, as far as the walk may
+ * @state:	State of the walk
+ * @addr:	Address, in the stack segment
+ * @buf:	Receives what is there
+ * @size:	Number of bytes
+ *
+ * Context: As unwind_user_next().
+ * Return: false if it cannot be read, or if the walk is confined and it is not of
+ *	   the stack.
+ */
+bool unwind_user_load(const struct unwind_user_state *state, unsigned long addr,
+		      void *buf, unsigned int size)
+{
+	return unwind_user_may_load(state, addr, size) &&
+	       unwind_user_read(state->regs.ss_base + addr, buf, size);
+}
+
 /* May the walk go on at @ip, which is that of an interrupted frame or a caller's? */
 static bool unwind_user_may_enter(const struct unwind_user_state *state,
 				  const struct unwind_user_regs *regs,

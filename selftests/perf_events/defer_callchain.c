@@ -971,6 +971,36 @@ TEST_F(defer, sysctl_off_is_immediate)
 	}
 }
 
+/*
+ * The last sample that PERF_EVENT_IOC_REFRESH allows disables its event, which is
+ * not there any more when the task returns to user mode.
+ */
+TEST_F(defer, last_of_refresh_is_immediate)
+{
+	struct perf_event_attr attr = tp_attr(self->tp, BOTH);
+	const unsigned int n = 3;
+	struct defer_stats st;
+	unsigned int i;
+
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+	ASSERT_EQ(0, ioctl(self->s.bufs[0].fd, PERF_EVENT_IOC_REFRESH, n));
+	for (i = 0; i < n + 2; i++)
+		walk(i);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	ASSERT_EQ(n, st.samples);
+	EXPECT_EQ(n - 1, st.deferred);
+	EXPECT_EQ(n - 1, st.records);
+	for (i = 0; i < n; i++) {
+		const struct defer_item *it;
+
+		it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, i);
+		EXPECT_EQ(i == n - 1, !it->cookie);
+		EXPECT_WALK(&self->s.log, it, i, BITS);
+	}
+}
+
 /* The sysctl is a boolean. */
 TEST_F(defer, sysctl_range)
 {

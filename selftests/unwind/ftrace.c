@@ -239,7 +239,7 @@ TEST_F(ftrace, with_kernel_stacks)
  * All functions: those of one entry share a cookie, also those that come when the
  * stack has been written, and those of the deferred work itself do not ask.
  */
-TEST_F(ftrace, one_stack_per_entry)
+TEST_F_TIMEOUT(ftrace, one_stack_per_entry, 120)
 {
 	const unsigned int walks = 10;
 	unsigned int i, j, n, nr, all = 0;

@@ -68,7 +68,7 @@ void unwind_deferred_kick(void);
  * before it runs user code.
  *
  * Context: Interrupts disabled, on the way out of the kernel, after what can be
- *	    traced there.
+ *	    traced there but for context tracking, on CPUs in nohz_full.
  */
 static __always_inline void unwind_deferred_exit_to_user_mode(void)
 {

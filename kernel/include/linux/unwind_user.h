@@ -93,6 +93,8 @@ void unwind_user_rules_reset(struct unwind_user_rules *rules);
 
 bool unwind_user_peek(unsigned long addr, unsigned long *val);
 bool unwind_user_read(unsigned long addr, void *buf, unsigned int size);
+bool unwind_user_load(const struct unwind_user_state *state, unsigned long addr,
+		      void *buf, unsigned int size);
 void unwind_user_start(struct unwind_user_state *state,
 		       const struct unwind_user_regs *regs,
 		       const struct unwind_user_gprs *gprs,

@@ -5,13 +5,16 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <linux/compiler.h>
 #include <linux/kernel.h>
+#include <linux/sizes.h>
 
 #include "util/debug.h"
 #include "util/sframe.h"
 #include "util/sframe-table.h"
+#include "util/sha256.h"
 #include "tests.h"
 
 #ifdef HAVE_DWARF_SUPPORT
@@ -443,6 +446,121 @@ out:
 	return ret;
 }
 
+#define HOLE		((off_t)SZ_1G)
+
+/* What it may cost, in KiB of memory. A hole that is read is 16 times that. */
+#define MEMORY_MAX	(64 << 10)
+
+#define SECTION		(~0U)
+
+static const struct {
+	const char	*what;
+	/* Section that is as large as the hole, or SECTION for section headers */
+	u32		section;
+	int		ret;
+} holes[] = {
+	{ "CFI", 1, -EFBIG },
+	{ "note", 2, 0 },
+	{ "names", 3, -EFBIG },
+	{ "section headers", SECTION, -EFBIG },
+};
+
+static long peak_memory(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_SELF, &usage) ? -1 : usage.ru_maxrss;
+}
+
+/* Holes cost those nothing who make a file, and should not cost others memory. */
+static int test__sframe_cfi_holes(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	struct sframe_table table;
+	struct image image;
+	Elf64_Shdr *shdrs;
+	Elf64_Ehdr *ehdr;
+	long before, now;
+	int fd, ret;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(holes); i++) {
+		build_image(&image);
+		ehdr = (void *)image.data;
+		shdrs = (void *)image.data + ehdr->e_shoff;
+		if (holes[i].section == SECTION) {
+			shdrs[0].sh_size = HOLE / sizeof(*shdrs);
+			ehdr->e_shnum = 0;
+		} else {
+			shdrs[holes[i].section].sh_size = HOLE;
+		}
+
+		fd = open_image(&image);
+		TEST_ASSERT_VAL("file", fd >= 0);
+		TEST_ASSERT_VAL("hole", !ftruncate(fd, 2 * HOLE));
+
+		before = peak_memory();
+		TEST_ASSERT_VAL("memory", before > 0);
+		ret = sframe_table__build(&table, fd);
+		close(fd);
+		now = peak_memory();
+
+		pr_debug("%s: %d, %ld KiB\n", holes[i].what, ret, now - before);
+		TEST_ASSERT_EQUAL("result", ret, holes[i].ret);
+		TEST_ASSERT_VAL("no more memory", now - before < MEMORY_MAX);
+		if (!ret)
+			ret = check_rules(&table);
+		sframe_table__exit(&table);
+		if (ret == TEST_FAIL)
+			return ret;
+	}
+
+	return TEST_OK;
+}
+
+/* Examples from FIPS 180-2, and what ends where a block does */
+static const struct {
+	const char	*text;
+	const char	*digest;
+} digests[] = {
+	{ "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
+	{ "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
+	{ "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+	  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
+	{ "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnop",
+	  "aa353e009edbaebfc6e494c8d847696896cb8b398e0173a4b5c1b636292d87c7" },
+	{ "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopqopqrpqrs",
+	  "5a5748c5c07341a6c8b2c06ba633247dc04b712d28fd2951cc91160915902d67" },
+};
+
+static int test__sframe_cfi_sha256(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	u8 digest[SHA256_SIZE];
+	char hex[2 * SHA256_SIZE + 1];
+	struct sha256 sha;
+	size_t i, j, step;
+
+	for (i = 0; i < ARRAY_SIZE(digests); i++) {
+		for (step = 1; step <= SHA256_BLOCK; step++) {
+			sha256__init(&sha);
+			for (j = 0; j < strlen(digests[i].text); j += step)
+				sha256__add(&sha, digests[i].text + j,
+					    min(step, strlen(digests[i].text) - j));
+			sha256__finish(&sha, digest);
+
+			for (j = 0; j < sizeof(digest); j++)
+				scnprintf(hex + 2 * j, sizeof(hex) - 2 * j, "%02x", digest[j]);
+			if (!strcmp(hex, digests[i].digest))
+				continue;
+			pr_debug("'%s' by %zu: %s\n", digests[i].text, step, hex);
+			return TEST_FAIL;
+		}
+	}
+
+	return TEST_OK;
+}
+
 #else /* !HAVE_DWARF_SUPPORT */
 
 static int test__sframe_cfi_rules(struct test_suite *test __maybe_unused,
@@ -457,11 +575,25 @@ static int test__sframe_cfi_damaged(struct test_suite *test __maybe_unused,
 	return TEST_SKIP;
 }
 
+static int test__sframe_cfi_holes(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int test__sframe_cfi_sha256(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
 #endif /* HAVE_DWARF_SUPPORT */
 
 static struct test_case tests__sframe_cfi[] = {
 	TEST_CASE_REASON("Rules", sframe_cfi_rules, "not built with libdw"),
 	TEST_CASE_REASON("Damaged files", sframe_cfi_damaged, "not built with libdw"),
+	TEST_CASE_REASON("Files with holes", sframe_cfi_holes, "not built with libdw"),
+	TEST_CASE_REASON("SHA-256", sframe_cfi_sha256, "not built with libdw"),
 	{	.name = NULL, }
 };
 

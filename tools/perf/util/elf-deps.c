@@ -17,11 +17,14 @@
 #include <unistd.h>
 #include <internal/lib.h>
 #include <linux/kernel.h>
+#include <linux/sizes.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
 
 #include "util/debug.h"
+#include "util/elf-bounded.h"
 #include "util/elf-deps.h"
+#include "util/sframe.h"
 
 /* Not in older headers. */
 #ifndef PT_GNU_SFRAME
@@ -31,6 +34,9 @@
 /* As many as the kernel follows, and more files than any program has. */
 #define MAX_SCRIPTS	4
 #define MAX_FILES	4096
+
+/* Dynamic sections have some KiB. libelf would read one of any size. */
+#define MAX_DYNAMIC	SZ_1M
 
 #define LD_CACHE_PATH	"/etc/ld.so.cache"
 #define LD_CACHE_MAGIC	"glibc-ld.so.cache1.1"
@@ -85,19 +91,9 @@ static int open_program(const char *path)
 
 static Elf *begin_elf(int fd)
 {
-	GElf_Ehdr ehdr;
 	Elf *elf;
 
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return NULL;
-
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &ehdr) &&
-	    ehdr.e_ident[EI_CLASS] == ELFCLASS64)
-		return elf;
-
-	elf_end(elf);
-	return NULL;
+	return elf_bounded__begin(fd, &elf) ? NULL : elf;
 }
 
 /* Is there a program header of this type? */
@@ -116,11 +112,30 @@ static bool find_phdr(Elf *elf, u32 type, GElf_Phdr *phdr)
 	return false;
 }
 
+/* Could the kernel use what is there? It reads just sorted tables. */
+static bool has_table(int fd, const GElf_Phdr *phdr)
+{
+	struct sframe_header header;
+	struct sframe_reader reader;
+	struct stat st;
+
+	if (fstat(fd, &st) || phdr->p_offset > (u64)st.st_size ||
+	    phdr->p_filesz > (u64)st.st_size - phdr->p_offset ||
+	    phdr->p_filesz < sizeof(header) ||
+	    pread(fd, &header, sizeof(header), phdr->p_offset) != sizeof(header))
+		return false;
+
+	/* This looks at no more than the header. */
+	return !sframe_reader__init(&reader, &header, phdr->p_filesz, phdr->p_vaddr) &&
+	       (reader.flags & SFRAME_FLAG_SORTED) && reader.num_fdes;
+}
+
 /**
  * elf_deps__has_sframe - Does a file have an SFrame section of its own?
  * @fd:	The file
  *
- * Return: true if the kernel would find one by the program headers.
+ * Return: true if the kernel would find one by the program headers, and its header is
+ *	   one of those that the kernel knows. Sections without functions do not count.
  */
 bool elf_deps__has_sframe(int fd)
 {
@@ -128,7 +143,7 @@ bool elf_deps__has_sframe(int fd)
 	GElf_Phdr phdr;
 	bool ret;
 
-	ret = elf && find_phdr(elf, PT_GNU_SFRAME, &phdr);
+	ret = elf && find_phdr(elf, PT_GNU_SFRAME, &phdr) && has_table(fd, &phdr);
 	elf_end(elf);
 
 	return ret;
@@ -295,34 +310,53 @@ static int find_library(struct elf_deps *deps, const char *origin, const char *r
 	return ret < 0 ? ret : 0;
 }
 
-static int add_needed(struct elf_deps *deps, Elf *elf, const char *path)
+/* A string that ends within @size bytes, or NULL. Just this one is read. */
+static const char *read_string(int fd, const GElf_Shdr *strings, u64 off, char *buf, size_t size)
 {
-	const char *rpath = NULL, *runpath = NULL, *name;
+	ssize_t len;
+
+	if (off >= strings->sh_size)
+		return NULL;
+
+	size = min((u64)size, strings->sh_size - off);
+	len = pread(fd, buf, size, strings->sh_offset + off);
+
+	return len > 0 && memchr(buf, '\0', len) ? buf : NULL;
+}
+
+static int add_needed(struct elf_deps *deps, Elf *elf, int fd, const char *path)
+{
+	char name[PATH_MAX], rpath_buf[PATH_MAX], runpath_buf[PATH_MAX];
+	const char *rpath = NULL, *runpath = NULL;
+	GElf_Shdr shdr, strings;
 	Elf_Data *data = NULL;
 	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
 	GElf_Dyn dyn;
 	int i, err;
 
 	while ((scn = elf_nextscn(elf, scn))) {
 		if (gelf_getshdr(scn, &shdr) && shdr.sh_type == SHT_DYNAMIC) {
-			data = elf_getdata(scn, NULL);
+			if (shdr.sh_size <= MAX_DYNAMIC &&
+			    gelf_getshdr(elf_getscn(elf, shdr.sh_link), &strings))
+				data = elf_getdata(scn, NULL);
 			break;
 		}
 	}
 
 	for (i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
 		if (dyn.d_tag == DT_RPATH)
-			rpath = elf_strptr(elf, shdr.sh_link, dyn.d_un.d_val);
+			rpath = read_string(fd, &strings, dyn.d_un.d_val, rpath_buf,
+					    sizeof(rpath_buf));
 		else if (dyn.d_tag == DT_RUNPATH)
-			runpath = elf_strptr(elf, shdr.sh_link, dyn.d_un.d_val);
+			runpath = read_string(fd, &strings, dyn.d_un.d_val, runpath_buf,
+					      sizeof(runpath_buf));
 	}
 
 	for (i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
-		if (dyn.d_tag != DT_NEEDED)
+		if (dyn.d_tag != DT_NEEDED ||
+		    !read_string(fd, &strings, dyn.d_un.d_val, name, sizeof(name)))
 			continue;
-		name = elf_strptr(elf, shdr.sh_link, dyn.d_un.d_val);
-		err = name ? find_library(deps, path, rpath, runpath, name) : 0;
+		err = find_library(deps, path, rpath, runpath, name);
 		if (err)
 			return err;
 	}
@@ -442,7 +476,7 @@ int elf_deps__for_each(const char *command, elf_deps_fn fn, void *arg)
 		if (elf) {
 			err = add_interpreter(&deps, elf, fd);
 			if (!err)
-				err = add_needed(&deps, elf, deps.paths[i]);
+				err = add_needed(&deps, elf, fd, deps.paths[i]);
 			if (!err)
 				err = fn(deps.paths[i], arg);
 		}

@@ -100,13 +100,13 @@ static void sframe_cache__touch(int fd)
 /**
  * sframe_cache__load - Look for a table
  * @bid:	Build-id of the file
- * @fingerprint: See &struct sframe_table
+ * @fingerprint: Of what a table would be made of now, see &struct sframe_aux
  * @table:	Receives the table, to be freed by sframe_table__exit()
  *
  * Return: 0; -ENOENT - there is none; -ESTALE - there was one, but it is damaged or
  *	   not for this file; it has been removed; other errors of open().
  */
-int sframe_cache__load(const struct build_id *bid, u64 fingerprint,
+int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 		       struct sframe_table *table)
 {
 	struct sframe_aux aux;
@@ -126,20 +126,20 @@ int sframe_cache__load(const struct build_id *bid, u64 fingerprint,
 	err = sframe_cache__read(fd, &table->data, &table->size);
 	if (!err)
 		err = sframe_cache__validate(table->data, table->size, &aux, &table->stats);
-	if (!err && (get_unaligned_le64(&aux.fingerprint) != fingerprint ||
+	if (!err && (memcmp(aux.fingerprint, fingerprint, sizeof(aux.fingerprint)) ||
 		     aux.build_id_size != bid->size ||
 		     memcmp(aux.build_id, bid->data, bid->size)))
 		err = -ESTALE;
 
 	if (err) {
 		sframe_table__exit(table);
+		*table = (struct sframe_table) { };
 		if (err == -ESTALE) {
 			pr_debug("%s is stale\n", path);
 			unlink(path);
 		}
 	} else {
 		table->bid = *bid;
-		table->fingerprint = fingerprint;
 		table->cached = true;
 		sframe_cache__touch(fd);
 	}

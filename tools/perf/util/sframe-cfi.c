@@ -17,11 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <linux/kernel.h>
+#include <linux/sizes.h>
 #include <linux/string.h>
 #include <linux/unaligned.h>
 #include <linux/zalloc.h>
 
 #include "util/debug.h"
+#include "util/elf-bounded.h"
+#include "util/sha256.h"
 #include "util/sframe.h"
 #include "util/sframe-cfi.h"
 #include "util/sframe-eval.h"
@@ -34,14 +37,15 @@
 /* DWARF number of the instruction pointer. */
 #define SFRAME_AMD64_IP		16
 
-/* CFI sections that are larger than this are not looked at. */
+/*
+ * libelf reads whole sections, and those of a file with holes cost its owner nothing.
+ * No more than this is read, all sections together.
+ */
 #define SFRAME_CFI_SIZE_MAX	(256U << 20)
 
-/*
- * libdw unpacks all debug sections when it looks for .debug_frame. Where they are
- * larger than this altogether it is left alone.
- */
-#define SFRAME_UNPACKED_MAX	BIT(30)
+/* Notes and section names that are larger than this are not looked at. */
+#define SFRAME_NOTE_SIZE_MAX	SZ_64K
+#define SFRAME_NAMES_SIZE_MAX	SZ_1M
 
 /* The most segments with code that a file may have. */
 #define SFRAME_SEGMENTS_MAX	1024
@@ -108,7 +112,9 @@ struct sframe_cfi_fde {
 /**
  * struct sframe_cfi - A file
  * @elf:	The file
- * @dwarf:	For .debug_frame, or NULL
+ * @debug_image: An ELF file with nothing but .debug_frame, or NULL
+ * @debug_elf:	The same for libelf
+ * @dwarf:	The same for libdw
  * @source:	Its sections with CFI; those that it lacks have no data
  * @segments:	Where its code is, sorted
  * @nr_segments: How many
@@ -118,10 +124,14 @@ struct sframe_cfi_fde {
  * @work:	What libdw has been asked for so far, see SFRAME_CFI_WORK_MAX
  * @code:	Bytes of code
  * @bid:	Build-id; its size is 0 if there is none
- * @fingerprint: Of what makes a difference to the table
+ * @read:	Bytes that libelf was asked for so far, see SFRAME_CFI_SIZE_MAX
+ * @sha:	Of what makes a difference to the table
+ * @fingerprint: Result of that
  */
 struct sframe_cfi {
 	Elf				*elf;
+	void				*debug_image;
+	Elf				*debug_elf;
 	Dwarf				*dwarf;
 	struct sframe_cfi_source	source[SFRAME_SOURCE_NR];
 	struct sframe_segment		*segments;
@@ -132,18 +142,37 @@ struct sframe_cfi {
 	u64				work;
 	u64				code;
 	struct build_id			bid;
-	u64				fingerprint;
+	u64				read;
+	struct sha256			sha;
+	u8				fingerprint[SHA256_SIZE];
 };
 
-/* FNV-1a; not against those who want to deceive. */
+/*
+ * All that a table depends on goes into the fingerprint: a build-id is whatever a file
+ * says. The length of what is not a number comes before it.
+ */
 static void sframe_cfi__mix(struct sframe_cfi *cfi, u64 value)
 {
-	unsigned int i;
+	__le64 raw = cpu_to_le64(value);
 
-	for (i = 0; i < sizeof(value); i++) {
-		cfi->fingerprint ^= (value >> 8 * i) & 0xff;
-		cfi->fingerprint *= 0x100000001b3ULL;
-	}
+	sha256__add(&cfi->sha, &raw, sizeof(raw));
+}
+
+static void sframe_cfi__mix_data(struct sframe_cfi *cfi, const Elf_Data *data)
+{
+	sframe_cfi__mix(cfi, data ? data->d_size : 0);
+	if (data && data->d_buf)
+		sha256__add(&cfi->sha, data->d_buf, data->d_size);
+}
+
+/* May @size bytes more be read? */
+static bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
+{
+	if (size > SFRAME_CFI_SIZE_MAX - cfi->read)
+		return false;
+
+	cfi->read += size;
+	return true;
 }
 
 static int sframe_segment__cmp(const void *a, const void *b)
@@ -184,6 +213,7 @@ static int sframe_cfi__find_segments(struct sframe_cfi *cfi)
 
 	qsort(cfi->segments, cfi->nr_segments, sizeof(*cfi->segments),
 	      sframe_segment__cmp);
+	sframe_cfi__mix(cfi, cfi->nr_segments);
 	for (i = 0; i < cfi->nr_segments; i++) {
 		if (i && cfi->segments[i].start < cfi->segments[i - 1].end)
 			return -EINVAL;
@@ -215,13 +245,18 @@ static bool sframe_cfi__clip(const struct sframe_cfi *cfi, u64 *start, u64 *end)
 	return *start < *end;
 }
 
-static void sframe_cfi__read_build_id(struct sframe_cfi *cfi, Elf_Scn *scn)
+static void sframe_cfi__read_build_id(struct sframe_cfi *cfi, Elf_Scn *scn,
+				      const GElf_Shdr *shdr)
 {
-	Elf_Data *data = elf_getdata(scn, NULL);
 	size_t off = 0, name_off, desc_off;
+	Elf_Data *data = NULL;
 	GElf_Nhdr nhdr;
 
-	if (!data || cfi->bid.size)
+	if (cfi->bid.size)
+		return;
+	if (shdr->sh_size <= SFRAME_NOTE_SIZE_MAX && sframe_cfi__afford(cfi, shdr->sh_size))
+		data = elf_getdata(scn, NULL);
+	if (!data)
 		return;
 
 	while ((off = gelf_getnote(data, off, &nhdr, &name_off, &desc_off)) > 0) {
@@ -235,37 +270,81 @@ static void sframe_cfi__read_build_id(struct sframe_cfi *cfi, Elf_Scn *scn)
 	}
 }
 
-/* How large a section is when it has been unpacked; 0 if it is not packed. */
-static u64 sframe_cfi__unpacked(Elf_Scn *scn, const GElf_Shdr *shdr, const char *name)
+/* libelf reads all names when it is asked for one. */
+static int sframe_cfi__find_names(struct sframe_cfi *cfi, size_t *shstrndx)
 {
+	GElf_Shdr shdr;
+
+	if (elf_getshdrstrndx(cfi->elf, shstrndx) || !*shstrndx ||
+	    !gelf_getshdr(elf_getscn(cfi->elf, *shstrndx), &shdr))
+		return -ENODATA;
+	if (shdr.sh_type != SHT_STRTAB || (shdr.sh_flags & SHF_COMPRESSED))
+		return -EINVAL;
+
+	return shdr.sh_size <= SFRAME_NAMES_SIZE_MAX &&
+	       sframe_cfi__afford(cfi, shdr.sh_size) ? 0 : -EFBIG;
+}
+
+static int sframe_cfi__read_section(struct sframe_cfi *cfi, Elf_Scn *scn,
+				    const GElf_Shdr *shdr, u8 which)
+{
+	struct sframe_cfi_source *source = &cfi->source[which];
 	GElf_Chdr chdr;
 
-	/* What compilers did before there was a flag for it. */
-	if (strstarts(name, ".zdebug"))
-		return SFRAME_UNPACKED_MAX;
-	if (!(shdr->sh_flags & SHF_COMPRESSED))
+	if (!sframe_cfi__afford(cfi, shdr->sh_size))
+		return -EFBIG;
+
+	if (which == SFRAME_SOURCE_DEBUG && (shdr->sh_flags & SHF_COMPRESSED)) {
+		if (!gelf_getchdr(scn, &chdr))
+			return -EINVAL;
+		if (!sframe_cfi__afford(cfi, chdr.ch_size))
+			return -EFBIG;
+		if (elf_compress(scn, 0, 0) < 0)
+			return -EINVAL;
+	}
+
+	source->data = elf_rawdata(scn, NULL);
+	source->addr = shdr->sh_addr;
+	source->eh = which == SFRAME_SOURCE_EH;
+
+	sframe_cfi__mix(cfi, which);
+	sframe_cfi__mix(cfi, shdr->sh_addr);
+	sframe_cfi__mix_data(cfi, source->data);
+
+	return 0;
+}
+
+/* libdw finds functions by the table in .eh_frame_hdr, if that comes first. */
+static int sframe_cfi__read_index(struct sframe_cfi *cfi, Elf_Scn *scn,
+				  const GElf_Shdr *shdr)
+{
+	if (shdr->sh_type == SHT_NOBITS)
 		return 0;
+	if (!sframe_cfi__afford(cfi, shdr->sh_size))
+		return -EFBIG;
 
-	if (!gelf_getchdr(scn, &chdr) || chdr.ch_size > SFRAME_UNPACKED_MAX)
-		return SFRAME_UNPACKED_MAX;
+	sframe_cfi__mix(cfi, SFRAME_SOURCE_NR);
+	sframe_cfi__mix(cfi, shdr->sh_addr);
+	sframe_cfi__mix_data(cfi, elf_rawdata(scn, NULL));
 
-	return chdr.ch_size;
+	return 0;
 }
 
 /* Find all that is of interest in the file. libdw looks for the same names. */
 static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 {
-	struct sframe_cfi_source *source;
-	Elf_Scn *scn = NULL, *packed = NULL;
 	bool seen[SFRAME_SOURCE_NR] = { };
-	u64 code = 0, unpacked = 0, end;
+	Elf_Scn *scn = NULL;
+	u64 code = 0, end;
 	size_t shstrndx;
 	const char *name;
 	GElf_Shdr shdr;
+	int err;
 	u8 which;
 
-	if (elf_getshdrstrndx(cfi->elf, &shstrndx) || !shstrndx)
-		return -ENODATA;
+	err = sframe_cfi__find_names(cfi, &shstrndx);
+	if (err)
+		return err;
 
 	while ((scn = elf_nextscn(cfi->elf, scn)) != NULL) {
 		if (!gelf_getshdr(scn, &shdr))
@@ -277,12 +356,17 @@ static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 			code += end - shdr.sh_addr;
 
 		if (shdr.sh_type == SHT_NOTE)
-			sframe_cfi__read_build_id(cfi, scn);
+			sframe_cfi__read_build_id(cfi, scn, &shdr);
 
 		name = elf_strptr(cfi->elf, shstrndx, shdr.sh_name);
 		if (!name)
 			continue;
-		unpacked += sframe_cfi__unpacked(scn, &shdr, name);
+
+		if (!strcmp(name, ".eh_frame_hdr") && !seen[SFRAME_SOURCE_EH]) {
+			err = sframe_cfi__read_index(cfi, scn, &shdr);
+			if (err)
+				return err;
+		}
 
 		if (!strcmp(name, ".eh_frame"))
 			which = SFRAME_SOURCE_EH;
@@ -298,34 +382,85 @@ static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 
 		if (shdr.sh_type != SHT_PROGBITS && shdr.sh_type != SHT_X86_64_UNWIND)
 			continue;
-		if (shdr.sh_size > SFRAME_CFI_SIZE_MAX)
-			return -EFBIG;
-		if (which == SFRAME_SOURCE_DEBUG && (shdr.sh_flags & SHF_COMPRESSED))
-			packed = scn;
 
-		source = &cfi->source[which];
-		source->data = elf_rawdata(scn, NULL);
-		source->addr = shdr.sh_addr;
-		source->eh = which == SFRAME_SOURCE_EH;
-
-		sframe_cfi__mix(cfi, which);
-		sframe_cfi__mix(cfi, shdr.sh_addr);
-		sframe_cfi__mix(cfi, shdr.sh_size);
-	}
-
-	source = &cfi->source[SFRAME_SOURCE_DEBUG];
-	if (unpacked >= SFRAME_UNPACKED_MAX) {
-		source->data = NULL;
-	} else if (packed) {
-		/* What libdw does as well, when it gets the file. */
-		if (elf_compress(packed, 0, 0) < 0)
-			return -EINVAL;
-		source->data = elf_rawdata(packed, NULL);
+		err = sframe_cfi__read_section(cfi, scn, &shdr, which);
+		if (err)
+			return err;
 	}
 
 	/* Sections are more exact than segments, but they can overlap. */
 	if (code && code < cfi->code)
 		cfi->code = code;
+	sframe_cfi__mix(cfi, cfi->code);
+
+	return 0;
+}
+
+/**
+ * struct sframe_debug_image - An ELF file in front of .debug_frame
+ * @ehdr:	Its header
+ * @shdrs:	Its sections
+ * @names:	Their names
+ * @data:	The section
+ *
+ * libdw reads all debug sections of a file, and unpacks them, when it looks for
+ * .debug_frame. So it gets that one alone.
+ */
+struct sframe_debug_image {
+	Elf64_Ehdr	ehdr;
+	Elf64_Shdr	shdrs[3];
+	char		names[24];
+	u8		data[];
+};
+
+static int sframe_cfi__open_debug(struct sframe_cfi *cfi)
+{
+	static const char names[] = "\0.debug_frame\0.shstrtab";
+	const Elf_Data *data = cfi->source[SFRAME_SOURCE_DEBUG].data;
+	struct sframe_debug_image *image;
+	Elf64_Shdr *shdr;
+
+	BUILD_BUG_ON(sizeof(names) > sizeof(image->names));
+
+	image = malloc(sizeof(*image) + data->d_size);
+	if (!image)
+		return -ENOMEM;
+	cfi->debug_image = image;
+
+	memset(image, 0, sizeof(*image));
+	memcpy(image->names, names, sizeof(names));
+	if (data->d_size)
+		memcpy(image->data, data->d_buf, data->d_size);
+
+	memcpy(image->ehdr.e_ident, elf_getident(cfi->elf, NULL), EI_NIDENT);
+	image->ehdr.e_type	= cpu_to_le16(ET_DYN);
+	image->ehdr.e_machine	= cpu_to_le16(EM_X86_64);
+	image->ehdr.e_version	= cpu_to_le32(EV_CURRENT);
+	image->ehdr.e_ehsize	= cpu_to_le16(sizeof(image->ehdr));
+	image->ehdr.e_shoff	= cpu_to_le64(offsetof(struct sframe_debug_image, shdrs));
+	image->ehdr.e_shentsize	= cpu_to_le16(sizeof(image->shdrs[0]));
+	image->ehdr.e_shnum	= cpu_to_le16(ARRAY_SIZE(image->shdrs));
+	image->ehdr.e_shstrndx	= cpu_to_le16(2);
+
+	shdr = &image->shdrs[1];
+	shdr->sh_name	= cpu_to_le32(1);
+	shdr->sh_type	= cpu_to_le32(SHT_PROGBITS);
+	shdr->sh_offset	= cpu_to_le64(offsetof(struct sframe_debug_image, data));
+	shdr->sh_size	= cpu_to_le64(data->d_size);
+	shdr->sh_addralign = cpu_to_le64(1);
+
+	shdr = &image->shdrs[2];
+	shdr->sh_name	= cpu_to_le32(1 + sizeof(".debug_frame"));
+	shdr->sh_type	= cpu_to_le32(SHT_STRTAB);
+	shdr->sh_offset	= cpu_to_le64(offsetof(struct sframe_debug_image, names));
+	shdr->sh_size	= cpu_to_le64(sizeof(names));
+	shdr->sh_addralign = cpu_to_le64(1);
+
+	cfi->debug_elf = elf_memory((char *)image, sizeof(*image) + data->d_size);
+	if (cfi->debug_elf)
+		cfi->dwarf = dwarf_begin_elf(cfi->debug_elf, DWARF_C_READ, NULL);
+	if (cfi->dwarf)
+		cfi->source[SFRAME_SOURCE_DEBUG].cfi = dwarf_getcfi(cfi->dwarf);
 
 	return 0;
 }
@@ -345,22 +480,17 @@ int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
 	GElf_Ehdr ehdr;
 	int err;
 
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return -EOPNOTSUPP;
-
 	cfi = zalloc(sizeof(*cfi));
 	if (!cfi)
 		return -ENOMEM;
-	cfi->fingerprint = 0xcbf29ce484222325ULL;
+	sha256__init(&cfi->sha);
 
-	/* Not mapped: someone may truncate the file. */
-	err = -ENOEXEC;
-	cfi->elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!cfi->elf || elf_kind(cfi->elf) != ELF_K_ELF || !gelf_getehdr(cfi->elf, &ehdr))
+	err = elf_bounded__begin(fd, &cfi->elf);
+	if (err)
 		goto error;
 
 	err = -EOPNOTSUPP;
-	if (ehdr.e_machine != EM_X86_64 || ehdr.e_ident[EI_CLASS] != ELFCLASS64 ||
+	if (!gelf_getehdr(cfi->elf, &ehdr) || ehdr.e_machine != EM_X86_64 ||
 	    ehdr.e_ident[EI_DATA] != ELFDATA2LSB ||
 	    (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN))
 		goto error;
@@ -374,6 +504,7 @@ int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
 	if (err)
 		goto error;
 
+	sha256__finish(&cfi->sha, cfi->fingerprint);
 	*pcfi = cfi;
 	return 0;
 
@@ -392,8 +523,11 @@ void sframe_cfi__delete(struct sframe_cfi *cfi)
 		dwarf_cfi_end(cfi->source[SFRAME_SOURCE_EH].cfi);
 	if (cfi->dwarf)
 		dwarf_end(cfi->dwarf);
+	if (cfi->debug_elf)
+		elf_end(cfi->debug_elf);
 	if (cfi->elf)
 		elf_end(cfi->elf);
+	zfree(&cfi->debug_image);
 	zfree(&cfi->segments);
 	zfree(&cfi->fdes);
 	free(cfi);
@@ -404,7 +538,7 @@ const struct build_id *sframe_cfi__build_id(const struct sframe_cfi *cfi)
 	return &cfi->bid;
 }
 
-u64 sframe_cfi__fingerprint(const struct sframe_cfi *cfi)
+const u8 *sframe_cfi__fingerprint(const struct sframe_cfi *cfi)
 {
 	return cfi->fingerprint;
 }
@@ -837,11 +971,10 @@ int sframe_cfi__read(struct sframe_cfi *cfi)
 	if (source->data)
 		source->cfi = dwarf_getcfi_elf(cfi->elf);
 
-	source = &cfi->source[SFRAME_SOURCE_DEBUG];
-	if (source->data) {
-		cfi->dwarf = dwarf_begin_elf(cfi->elf, DWARF_C_READ, NULL);
-		if (cfi->dwarf)
-			source->cfi = dwarf_getcfi(cfi->dwarf);
+	if (cfi->source[SFRAME_SOURCE_DEBUG].data) {
+		err = sframe_cfi__open_debug(cfi);
+		if (err)
+			return err;
 	}
 
 	for (i = 0; i < SFRAME_SOURCE_NR; i++) {
@@ -1414,7 +1547,7 @@ int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table)
 		goto out;
 
 	put_unaligned_le32(SFRAME_AUX_VERSION, &aux.version);
-	put_unaligned_le64(cfi->fingerprint, &aux.fingerprint);
+	memcpy(aux.fingerprint, cfi->fingerprint, sizeof(aux.fingerprint));
 	put_unaligned_le64(build.stats->code, &aux.code);
 	put_unaligned_le64(build.stats->described, &aux.described);
 	put_unaligned_le64(build.stats->covered, &aux.covered);
@@ -1422,10 +1555,8 @@ int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table)
 	aux.build_id_size = cfi->bid.size;
 
 	err = sframe_writer__finish(build.writer, &aux, &table->data, &table->size);
-	if (!err) {
+	if (!err)
 		table->bid = cfi->bid;
-		table->fingerprint = cfi->fingerprint;
-	}
 out:
 	sframe_writer__delete(build.writer);
 	return err;

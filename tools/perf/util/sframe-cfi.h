@@ -37,7 +37,7 @@ int sframe_cfi__read(struct sframe_cfi *cfi);
 int sframe_cfi__walk(struct sframe_cfi *cfi, sframe_cfi_row_fn fn, void *arg);
 
 const struct build_id *sframe_cfi__build_id(const struct sframe_cfi *cfi);
-u64 sframe_cfi__fingerprint(const struct sframe_cfi *cfi);
+const u8 *sframe_cfi__fingerprint(const struct sframe_cfi *cfi);
 u64 sframe_cfi__code(const struct sframe_cfi *cfi);
 
 int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table);

@@ -60,7 +60,6 @@ struct sframe_stats {
  * @data:	Its bytes, to be given to the kernel
  * @size:	How many
  * @bid:	Build-id of the file; its size is 0 if it has none
- * @fingerprint: Tells apart files that have the same build-id
  * @cached:	It was not made now but found in the cache
  * @stats:	What it covers
  */
@@ -68,7 +67,6 @@ struct sframe_table {
 	void			*data;
 	size_t			size;
 	struct build_id		bid;
-	u64			fingerprint;
 	bool			cached;
 	struct sframe_stats	stats;
 };

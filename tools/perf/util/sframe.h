@@ -107,12 +107,14 @@ struct sframe_attr_v3 {
 /* The kernel reads no larger tables. */
 #define SFRAME_SIZE_MAX		(256U << 20)
 
+#define SFRAME_FINGERPRINT_SIZE	32
+
 /**
  * struct sframe_aux - What perf writes into the auxiliary header of its tables
  * @magic:	%SFRAME_AUX_MAGIC
  * @version:	%SFRAME_AUX_VERSION of the generator: another one makes others
  * @size:	Of the whole table, in bytes
- * @fingerprint: Tells apart files that have the same build-id
+ * @fingerprint: SHA-256 of what the table was made of
  * @code:	Bytes of code in the file
  * @described:	Those that the file describes
  * @covered:	Those that the table describes
@@ -124,7 +126,7 @@ struct sframe_aux {
 	u8	magic[4];
 	__le32	version;
 	__le64	size;
-	__le64	fingerprint;
+	u8	fingerprint[SFRAME_FINGERPRINT_SIZE];
 	__le64	code;
 	__le64	described;
 	__le64	covered;

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@
 #include <api/fs/fs.h>
 #include <internal/evlist.h>
 #include <internal/xyarray.h>
-#include <linux/capability.h>
+#include <linux/compiler.h>
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include <linux/time64.h>
@@ -35,7 +36,6 @@
 #include <perf/mmap.h>
 #include <perf/threadmap.h>
 
-#include "util/cap.h"
 #include "util/debug.h"
 #include "util/elf-deps.h"
 #include "util/event.h"
@@ -48,12 +48,16 @@
 #include "util/thread_map.h"
 #include "util/unwind-tables.h"
 
-#ifndef CAP_PERFMON
-#define CAP_PERFMON	38
-#endif
-
-/* Ring buffer of what is mapped later, for each CPU or task */
+/*
+ * Ring buffer of what is mapped later, for each CPU or task. Where so much memory
+ * may not be locked it is a fourth, and so on.
+ */
 #define SIDEBAND_PAGES	64
+#define SIDEBAND_LESS	4
+
+/* What EPERM is about, of tables and of ring buffers */
+#define TABLE_LIMITS	"see RLIMIT_MEMLOCK"
+#define BUFFER_LIMITS	TABLE_LIMITS " and kernel.perf_event_mlock_kb"
 
 /* Shorter work shows no progress. */
 #define PROGRESS_AFTER	1.0
@@ -76,6 +80,16 @@ struct unwind_tables_file {
 };
 
 /**
+ * struct unwind_tables_limit - Files that exceed a limit
+ * @nr:		How many
+ * @err:	Error of the first one
+ */
+struct unwind_tables_limit {
+	size_t	nr;
+	int	err;
+};
+
+/**
  * struct unwind_tables - Tables that the kernel has for a session
  * @fd:		The event that owns them
  * @files:	All files that were looked at
@@ -86,8 +100,10 @@ struct unwind_tables_file {
  * @sideband:	Events for what is mapped later, or NULL
  * @thread:	Reads them
  * @wake:	Pipe that ends @thread
+ * @is_done:	Asks the caller whether the session is to end
+ * @stop:	unwind_tables__stop() was called
  * @lock:	Held while what follows is used
- * @done:	Of those that are handed over together
+ * @nr_done:	Of those that are handed over together
  * @supplied:	Tables that the kernel has
  * @size:	Their size in bytes
  * @cached:	Of these, tables that were in the cache
@@ -95,8 +111,8 @@ struct unwind_tables_file {
  * @none:	Files that have nothing that a table could be made of
  * @gone:	Files that could not be opened, or changed
  * @failed:	Files whose table could not be made, or was refused
- * @limited:	Of these, those that exceed a limit
- * @limit:	Error of the first of those
+ * @unmade:	Of these, those that exceed a limit of perf
+ * @refused:	Of these, those that exceed a limit of the kernel
  * @lost:	Events of mappings that were lost
  */
 struct unwind_tables {
@@ -109,9 +125,11 @@ struct unwind_tables {
 	struct evlist			*sideband;
 	pthread_t			thread;
 	int				wake[2];
+	bool				(*is_done)(void);
+	bool				stop;
 	/* Of what the threads count */
 	struct mutex			lock;
-	size_t				done;
+	size_t				nr_done;
 	size_t				supplied;
 	u64				size;
 	size_t				cached;
@@ -119,10 +137,16 @@ struct unwind_tables {
 	size_t				none;
 	size_t				gone;
 	size_t				failed;
-	size_t				limited;
-	int				limit;
+	struct unwind_tables_limit	unmade;
+	struct unwind_tables_limit	refused;
 	u64				lost;
 };
+
+/* What is not handed over yet is of no use any more. */
+static bool is_stopped(const struct unwind_tables *tables)
+{
+	return tables->is_done() || __atomic_load_n(&tables->stop, __ATOMIC_RELAXED);
+}
 
 static double seconds_now(void)
 {
@@ -183,12 +207,15 @@ static void free_file(struct unwind_tables_file *file)
 
 static int add_needed(const char *path, void *arg)
 {
+	struct unwind_tables *tables = arg;
 	struct stat st;
 
+	if (is_stopped(tables))
+		return -EINTR;
 	if (stat(path, &st))
 		return 0;
 
-	return add_file(arg, path, 0, NULL, st.st_dev, st.st_ino);
+	return add_file(tables, path, 0, NULL, st.st_dev, st.st_ino);
 }
 
 static int add_mapping(struct unwind_tables *tables, pid_t pid, u64 start, u64 end,
@@ -211,15 +238,30 @@ static int add_mapping(struct unwind_tables *tables, pid_t pid, u64 start, u64 e
 	return add_file(tables, path, ret - strlen(name), map_path, dev, ino);
 }
 
-static int add_process(struct unwind_tables *tables, pid_t pid)
+/* One line of /proc/PID/maps; the end of it, with the name, is at @pos. */
+static bool parse_mapping(const char *line, u64 *start, u64 *end, char *prot, dev_t *dev,
+			  u64 *ino, int *pos)
 {
 	unsigned int major, minor;
+
+	*pos = 0;
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %x:%x %" SCNu64 " %n", start, end,
+		   prot, &major, &minor, ino, pos) < 6 || !*pos)
+		return false;
+
+	*dev = makedev(major, minor);
+	return true;
+}
+
+static int add_process(struct unwind_tables *tables, pid_t pid)
+{
 	char path[PATH_MAX], prot[5];
 	u64 start, end, ino;
 	char *line = NULL;
 	size_t size = 0;
 	int pos, err = 0;
 	FILE *file;
+	dev_t dev;
 
 	snprintf(path, sizeof(path), "%s/%d/maps", procfs__mountpoint(), pid);
 	file = fopen(path, "re");
@@ -228,14 +270,11 @@ static int add_process(struct unwind_tables *tables, pid_t pid)
 		return 0;
 
 	while (!err && getline(&line, &size, file) > 0) {
-		pos = 0;
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %x:%x %" SCNu64 " %n", &start,
-			   &end, prot, &major, &minor, &ino, &pos) < 6 || !pos)
+		if (!parse_mapping(line, &start, &end, prot, &dev, &ino, &pos))
 			continue;
 		line[strcspn(line, "\n")] = '\0';
 		if (prot[2] == 'x')
-			err = add_mapping(tables, pid, start, end, makedev(major, minor), ino,
-					  line + pos);
+			err = add_mapping(tables, pid, start, end, dev, ino, line + pos);
 	}
 
 	free(line);
@@ -253,7 +292,7 @@ static int add_all_processes(struct unwind_tables *tables)
 	if (!dir)
 		return -errno;
 
-	while (!err && (entry = readdir(dir))) {
+	while (!err && !is_stopped(tables) && (entry = readdir(dir))) {
 		pid = atoi(entry->d_name);
 		if (pid > 0)
 			err = add_process(tables, pid);
@@ -270,7 +309,7 @@ static int add_tasks(struct unwind_tables *tables, struct evlist *evlist)
 	int i, err = 0;
 	pid_t pid;
 
-	for (i = 0; !err && i < perf_thread_map__nr(threads); i++) {
+	for (i = 0; !err && !is_stopped(tables) && i < perf_thread_map__nr(threads); i++) {
 		pid = perf_thread_map__pid(threads, i);
 		if (pid == -1)
 			err = add_all_processes(tables);
@@ -295,6 +334,43 @@ static int open_path(const char *path, struct stat *st)
 	return fd;
 }
 
+/* Is this what a mapping of the file would have? */
+static bool is_mapped_as(int fd, dev_t dev, ino_t ino)
+{
+	size_t len = sysconf(_SC_PAGESIZE), size = 0;
+	u64 start, end, map_ino;
+	char path[PATH_MAX], prot[5];
+	bool found = false;
+	char *line = NULL;
+	dev_t map_dev;
+	FILE *maps;
+	void *map;
+	int pos;
+
+	/* There may be nothing in the file, and it is not read here. */
+	map = mmap(NULL, len, PROT_NONE, MAP_PRIVATE, fd, 0);
+	if (map == MAP_FAILED)
+		return false;
+
+	snprintf(path, sizeof(path), "%s/self/maps", procfs__mountpoint());
+	maps = fopen(path, "re");
+	while (maps && !found && getline(&line, &size, maps) > 0) {
+		if (!parse_mapping(line, &start, &end, prot, &map_dev, &map_ino, &pos))
+			continue;
+		if (start > (unsigned long)map || end <= (unsigned long)map)
+			continue;
+		found = map_dev == dev && map_ino == ino;
+		break;
+	}
+
+	free(line);
+	if (maps)
+		fclose(maps);
+	munmap(map, len);
+
+	return found;
+}
+
 static int open_file(const struct unwind_tables_file *file, struct stat *st)
 {
 	const char * const paths[] = { file->map_path, file->path, file->name };
@@ -312,10 +388,18 @@ static int open_file(const struct unwind_tables_file *file, struct stat *st)
 	/*
 	 * On an overlay, and on other file systems with devices of their own, fstat()
 	 * has other numbers than the mapping. What is opened through the mapping is
-	 * what is mapped there, which a path need not be.
+	 * what is mapped there, which a path need not be: it takes a mapping to tell.
 	 */
-	fd = open_path(file->map_path, st);
-	return fd >= 0 ? fd : -ENOENT;
+	for (i = 0; i < ARRAY_SIZE(paths); i++) {
+		fd = open_path(paths[i], st);
+		if (fd >= 0 && (paths[i] == file->map_path ||
+				is_mapped_as(fd, file->dev, file->ino)))
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+
+	return -ENOENT;
 }
 
 static bool has_changed(int fd, const struct stat *before)
@@ -334,9 +418,25 @@ static bool is_limit(int err)
 	return err == -ENOSPC || err == -EPERM || err == -EFBIG || err == -ENOMEM;
 }
 
-static void count_error(struct unwind_tables *tables, const char *path, int err)
+static void count_limit(struct unwind_tables_limit *limit, int err)
+{
+	limit->nr++;
+	limit->err = limit->err ?: err;
+}
+
+/* @refused: it is an error of the kernel, which got the table */
+static void count_error(struct unwind_tables *tables, const char *path, int err, bool refused)
 {
 	char buf[STRERR_BUFSIZE];
+
+	if (refused) {
+		pr_debug("Unwind table for %s refused: %s\n", path,
+			 str_error_r(-err, buf, sizeof(buf)));
+		tables->failed++;
+		if (is_limit(err))
+			count_limit(&tables->refused, err);
+		return;
+	}
 
 	pr_debug("No unwind table for %s: %s\n", path,
 		 sframe_table__strerror(err, buf, sizeof(buf)));
@@ -352,10 +452,8 @@ static void count_error(struct unwind_tables *tables, const char *path, int err)
 		break;
 	default:
 		tables->failed++;
-		if (is_limit(err)) {
-			tables->limited++;
-			tables->limit = tables->limit ?: err;
-		}
+		if (is_limit(err))
+			count_limit(&tables->unmade, err);
 	}
 }
 
@@ -365,13 +463,14 @@ static void show_progress(const struct unwind_tables *tables)
 
 	if (!quiet && isatty(STDERR_FILENO) && seconds_now() - tables->start > PROGRESS_AFTER)
 		fprintf(stderr, "\r[ perf record: Unwind tables: %zu of %zu files ]%s",
-			tables->done, nr, tables->done == nr ? "\n" : "");
+			tables->nr_done, nr,
+			tables->nr_done == nr || is_stopped(tables) ? "\n" : "");
 }
 
 static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file)
 {
 	struct sframe_table table = { };
-	bool own = false;
+	bool own = false, refused = false;
 	struct stat st;
 	int fd, err;
 
@@ -381,8 +480,10 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		own = elf_deps__has_sframe(fd);
 	if (!err && !own)
 		err = sframe_table__get(&table, fd);
-	if (!err && !own)
+	if (!err && !own) {
 		err = supply(tables->fd, fd, table.data, table.size);
+		refused = err;
+	}
 
 	/* The kernel takes what is there now for what the table was made of. */
 	if (!err && !own && has_changed(fd, &st)) {
@@ -392,7 +493,7 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 
 	mutex_lock(&tables->lock);
 	if (err) {
-		count_error(tables, file->path, err);
+		count_error(tables, file->path, err, refused);
 	} else if (own) {
 		tables->own++;
 	} else {
@@ -415,17 +516,19 @@ static void supply_one(size_t index, void *arg)
 {
 	struct unwind_tables *tables = arg;
 
+	if (is_stopped(tables))
+		return;
 	supply_file(tables, &tables->files[tables->first + index]);
 
 	mutex_lock(&tables->lock);
-	tables->done++;
+	tables->nr_done++;
 	show_progress(tables);
 	mutex_unlock(&tables->lock);
 }
 
 static void supply_all(struct unwind_tables *tables)
 {
-	tables->done = 0;
+	tables->nr_done = 0;
 	tables->start = seconds_now();
 	sframe_parallel__run(tables->nr_files - tables->first, 0, supply_one, tables);
 	tables->seconds += seconds_now() - tables->start;
@@ -470,7 +573,7 @@ static void read_sideband(struct unwind_tables *tables)
 		map = &evlist->mmap[i];
 		if (perf_mmap__read_init(&map->core))
 			continue;
-		while ((event = perf_mmap__read_event(&map->core))) {
+		while (!is_stopped(tables) && (event = perf_mmap__read_event(&map->core))) {
 			read_mapping(tables, event);
 			perf_mmap__consume(&map->core);
 		}
@@ -483,7 +586,7 @@ static void *sideband_thread(void *arg)
 	struct unwind_tables *tables = arg;
 	struct pollfd wake = { .fd = tables->wake[0], .events = POLLIN };
 
-	while (poll(&wake, 1, 0) <= 0) {
+	while (!is_stopped(tables) && poll(&wake, 1, 0) <= 0) {
 		read_sideband(tables);
 		evlist__poll(tables->sideband, -1);
 		/* Those of tasks that have ended would not wait any more. */
@@ -494,8 +597,8 @@ static void *sideband_thread(void *arg)
 }
 
 /* Events for what is mapped from now on, of the same tasks and CPUs */
-static int open_sideband(struct unwind_tables *tables, struct evlist *evlist,
-			 const struct evsel *owner)
+static int try_sideband(struct unwind_tables *tables, struct evlist *evlist,
+			const struct evsel *owner, unsigned int pages)
 {
 	struct perf_event_attr attr = {
 		.type			= PERF_TYPE_SOFTWARE,
@@ -512,9 +615,10 @@ static int open_sideband(struct unwind_tables *tables, struct evlist *evlist,
 	};
 	struct evlist *sideband = evlist__new();
 	struct evsel *evsel;
+	int err = -ENOMEM;
 
 	if (!sideband)
-		return -ENOMEM;
+		return err;
 	evsel = evsel__new_idx(&attr, 0);
 	if (!evsel)
 		goto error;
@@ -523,9 +627,13 @@ static int open_sideband(struct unwind_tables *tables, struct evlist *evlist,
 	perf_evlist__set_maps(&sideband->core, evlist->core.user_requested_cpus,
 			      evlist->core.threads);
 
-	if (evsel__open(evsel, evsel->core.cpus, evsel->core.threads) < 0 ||
-	    evlist__mmap(sideband, SIDEBAND_PAGES) < 0 || pipe2(tables->wake, O_CLOEXEC))
+	err = evsel__open(evsel, evsel->core.cpus, evsel->core.threads);
+	if (err < 0)
 		goto error;
+	if (evlist__mmap(sideband, pages) < 0 || pipe2(tables->wake, O_CLOEXEC)) {
+		err = errno ? -errno : -EINVAL;
+		goto error;
+	}
 
 	tables->sideband = sideband;
 	if (perf_evlist__add_pollfd(&sideband->core, tables->wake[0], NULL, POLLIN,
@@ -536,9 +644,34 @@ static int open_sideband(struct unwind_tables *tables, struct evlist *evlist,
 	close(tables->wake[0]);
 	close(tables->wake[1]);
 	tables->sideband = NULL;
+	err = -ENOMEM;
 error:
 	evlist__delete(sideband);
-	return -EINVAL;
+	return err;
+}
+
+static void warn_no_sideband(int err)
+{
+	char buf[STRERR_BUFSIZE];
+
+	pr_warning("WARNING: No unwind tables for files that are mapped later: %s%s\n",
+		   str_error_r(-err, buf, sizeof(buf)),
+		   err == -EPERM ? " (" BUFFER_LIMITS ")" : "");
+}
+
+static void open_sideband(struct unwind_tables *tables, struct evlist *evlist,
+			  const struct evsel *owner)
+{
+	unsigned int pages = SIDEBAND_PAGES;
+	int err;
+
+	do {
+		err = try_sideband(tables, evlist, owner, pages);
+		pages /= SIDEBAND_LESS;
+	} while (err == -EPERM && pages);
+
+	if (err)
+		warn_no_sideband(err);
 }
 
 static int *event_fd(struct evsel *evsel, int cpu, int thread)
@@ -548,7 +681,8 @@ static int *event_fd(struct evsel *evsel, int cpu, int thread)
 
 /*
  * Without the privilege tables serve the tasks that the events which own them are
- * attached to. One event of each task is enough.
+ * attached to. One event of each task is enough. Whether the privilege is there is
+ * for the kernel to say: a capability may be one in another user namespace.
  */
 static void share_tables(const struct unwind_tables *tables, struct evsel *evsel)
 {
@@ -591,19 +725,21 @@ static struct evsel *find_owner(struct evlist *evlist, int *fd)
  * @ptables:	Receives what unwind_tables__stop() takes
  * @evlist:	The events, which are open and mapped
  * @command:	What will be run, or NULL
+ * @is_done:	Tells whether the session is to end, as after a signal; called by any
+ *		thread, until unwind_tables__stop()
  *
  * Files that are there are done on return, those that are mapped later are left to a
- * thread. Errors of single files are counted.
+ * thread. Errors of single files are counted. When @is_done() says so just what has
+ * been begun is finished, at most one file for each CPU.
  *
  * Return: 0; -ENOENT - no event defers user callchains; -ENOTTY - the kernel takes no
  *	   tables; -EACCES - it takes them only for tasks, or with CAP_PERFMON; -ENOMEM.
  */
 int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
-			 const char *command)
+			 const char *command, bool (*is_done)(void))
 {
 	struct unwind_tables *tables;
 	struct evsel *owner;
-	bool used_root;
 	int fd, err;
 
 	*ptables = NULL;
@@ -621,14 +757,13 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 	if (!tables)
 		return -ENOMEM;
 	tables->fd = fd;
+	tables->is_done = is_done;
 	mutex_init(&tables->lock);
 
-	if (!perf_cap__capable(CAP_PERFMON, &used_root))
-		share_tables(tables, owner);
+	share_tables(tables, owner);
 
 	/* First, so that nothing is missed in between. */
-	if (open_sideband(tables, evlist, owner))
-		pr_debug("No unwind tables for files that are mapped later\n");
+	open_sideband(tables, evlist, owner);
 
 	err = command ? elf_deps__for_each(command, add_needed, tables) : 0;
 	if (err)
@@ -638,8 +773,11 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 		pr_debug("Cannot say what is mapped: %d\n", err);
 	supply_all(tables);
 
-	if (tables->sideband && pthread_create(&tables->thread, NULL, sideband_thread, tables)) {
-		pr_debug("No unwind tables for files that are mapped later\n");
+	err = 0;
+	if (tables->sideband)
+		err = pthread_create(&tables->thread, NULL, sideband_thread, tables);
+	if (err) {
+		warn_no_sideband(-err);
 		evlist__delete(tables->sideband);
 		tables->sideband = NULL;
 		close(tables->wake[0]);
@@ -655,6 +793,7 @@ static void stop_sideband(struct unwind_tables *tables)
 	if (!tables->sideband)
 		return;
 
+	__atomic_store_n(&tables->stop, true, __ATOMIC_RELAXED);
 	/* The end of file wakes it. */
 	close(tables->wake[1]);
 	pthread_join(tables->thread, NULL);
@@ -683,11 +822,17 @@ void unwind_tables__stop(struct unwind_tables *tables)
 	pr_debug("Unwind tables: none for %zu files without call frame information, %zu that were gone or changed, %zu failed; %zu have a section\n",
 		 tables->none, tables->gone, tables->failed, tables->own);
 	if (tables->lost)
-		pr_debug("Unwind tables: %" PRIu64 " mappings were missed\n", tables->lost);
-	if (tables->limited)
-		pr_warning("WARNING: The kernel did not take unwind tables for %zu of %zu files: %s. User stacks through them may be short.\n",
-			   tables->limited, tables->limited + tables->supplied,
-			   str_error_r(-tables->limit, buf, sizeof(buf)));
+		pr_warning("WARNING: %" PRIu64 " events of files that were mapped later were lost. Those may have no unwind table, and user stacks through them may be short.\n",
+			   tables->lost);
+	if (tables->unmade.nr)
+		pr_warning("WARNING: perf did not make unwind tables for %zu files: %s. User stacks through them may be short.\n",
+			   tables->unmade.nr,
+			   sframe_table__strerror(tables->unmade.err, buf, sizeof(buf)));
+	if (tables->refused.nr)
+		pr_warning("WARNING: The kernel did not take unwind tables for %zu of %zu files: %s%s. User stacks through them may be short.\n",
+			   tables->refused.nr, tables->refused.nr + tables->supplied,
+			   str_error_r(-tables->refused.err, buf, sizeof(buf)),
+			   tables->refused.err == -EPERM ? " (" TABLE_LIMITS ")" : "");
 
 	for (i = 0; i < tables->nr_files; i++)
 		free_file(&tables->files[i]);

@@ -4,6 +4,7 @@
 #define __PERF_UNWIND_TABLES_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct evlist;
@@ -12,14 +13,15 @@ struct unwind_tables;
 #ifdef HAVE_DWARF_SUPPORT
 
 int unwind_tables__start(struct unwind_tables **tables, struct evlist *evlist,
-			 const char *command);
+			 const char *command, bool (*is_done)(void));
 void unwind_tables__stop(struct unwind_tables *tables);
 
 #else
 
 static inline int unwind_tables__start(struct unwind_tables **tables,
 				       struct evlist *evlist __maybe_unused,
-				       const char *command __maybe_unused)
+				       const char *command __maybe_unused,
+				       bool (*is_done)(void) __maybe_unused)
 {
 	*tables = NULL;
 	return -EOPNOTSUPP;

@@ -459,7 +459,7 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 			return false;
 	}
 
-	context = state->regs.ss_base + state->regs.sp + code->context;
+	context = state->regs.sp + code->context;
 	/* Already popped. */
 	if (code->pop && before)
 		context -= code->word_size;
@@ -469,7 +469,8 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 
 		BUILD_BUG_ON(offsetof(struct sigcontext_64, cs) + sizeof(sc.cs) >
 			     offsetof(struct sigcontext_64, err));
-		if (!unwind_user_read(context, &sc, offsetof(struct sigcontext_64, err)))
+		if (!unwind_user_load(state, context, &sc,
+				      offsetof(struct sigcontext_64, err)))
 			return false;
 		*regs = (struct unwind_user_regs) {
 			.ip		= sc.ip,
@@ -481,7 +482,7 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 	} else {
 		struct sigcontext_32 sc;
 
-		if (!unwind_user_read(context, &sc, sizeof(sc)))
+		if (!unwind_user_load(state, context, &sc, sizeof(sc)))
 			return false;
 		*regs = (struct unwind_user_regs) {
 			.ip		= sc.ip,

@@ -43,7 +43,7 @@ check_support() {
   callchain_deferred_supported
 
   "${record[@]}" --unwind-tables -- true > "${dir}/log" 2>&1 || give_up "cannot record"
-  if grep -q '^No unwind tables: Inappropriate ioctl' "${dir}/log"
+  if grep -q '^WARNING: No unwind tables: the kernel takes none' "${dir}/log"
   then
     skip "the kernel takes no unwind tables"
   fi
@@ -140,12 +140,30 @@ test_config() {
   ! grep -q '^Unwind tables: ' "${dir}/log" || fail "record.unwind-tables cannot be off"
 }
 
+# It does not do nothing without a word, but a configuration is for all sessions.
+test_reason() {
+  perf record -o "${data}" -e cpu-clock:u --unwind-tables -- true > "${dir}/log" 2>&1 ||
+    fail "cannot record without callchains"
+  grep -q '^WARNING: No unwind tables: no callchains' "${dir}/log" ||
+    fail "no word about no callchains"
+  perf record -o "${data}" -e cpu-clock:u --call-graph fp --unwind-tables -- true \
+    > "${dir}/log" 2>&1 || fail "cannot record callchains"
+  grep -q '^WARNING: No unwind tables: user callchains are not deferred' "${dir}/log" ||
+    fail "no word about callchains that are not deferred"
+
+  printf '[record]\n\tunwind-tables = true\n' > "${dir}/config"
+  PERF_CONFIG="${dir}/config" perf record -o "${data}" -e cpu-clock:u -- true \
+    > "${dir}/log" 2>&1 || fail "cannot record with a configuration"
+  ! grep -q 'unwind tables' "${dir}/log" || fail "a configuration warns"
+}
+
 check_support
 test_command
 test_script
 test_late
 test_attach
 test_config
+test_reason
 test_without
 
 finish

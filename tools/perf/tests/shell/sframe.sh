@@ -106,7 +106,23 @@ test_cache() {
   grep -q '^1 files: 1 tables made' "${dir}/log" || fail "a table that was cut is used"
   cmp -s "${table}" "${dir}/table" || fail "a table that was cut is still there"
 
-  # Another file with the same build-id: its table has other addresses.
+  # Another file with the same build-id. The CFA is another one, by the bytes of the
+  # first CIE: DW_CFA_def_cfa rsp+8, DW_CFA_offset rip at CFA-8.
+  cp "${program}" "${dir}/changed"
+  at=$(LC_ALL=C grep -abo -P -m 1 '\x0c\x07\x08\x90\x01' "${program}" | head -n 1 | cut -d: -f1)
+  [ -n "${at}" ] || give_up "no CIE is found"
+  printf '\x10' | dd of="${dir}/changed" bs=1 seek=$((at + 2)) conv=notrunc status=none
+  "${sframe[@]}" build -o "${dir}/changed.table" "${dir}/changed" > "${dir}/log" 2>&1 ||
+    give_up "cannot make a table of a changed file"
+  ! cmp -s "${dir}/table" "${dir}/changed.table" || give_up "the change makes no difference"
+  "${sframe[@]}" build "${dir}/changed" > "${dir}/log" 2>&1 ||
+    fail "cannot make a table of a changed file"
+  grep -q '^1 files: 1 tables made, 0 in the cache' "${dir}/log" ||
+    fail "a changed file gets the table of the original"
+  "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot make it again"
+  cmp -s "${table}" "${dir}/table" || fail "the original gets the table of a changed file"
+
+  # The same with other addresses.
   cp "${program}" "${dir}/other"
   if command -v objcopy > /dev/null && objcopy --change-section-address \
     .eh_frame+4096 "${dir}/other" "${dir}/moved" 2> /dev/null
