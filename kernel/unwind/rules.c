@@ -281,7 +281,7 @@ static int unwind_user_rule_at(const struct unwind_user_slot *slot, bool supplie
 	}
 
 	return section->table ?
-	       unwind_table_find_rule(section->table, slot->seq.tables,
+	       unwind_table_find_rule(section->table, &slot->seq.tables,
 				      pc - section->load_base, rule) : -ENOENT;
 }
 
@@ -322,9 +322,9 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	struct unwind_user_rules *rules = state->rules;
 	const struct unwind_rule_entry *entry;
 	struct unwind_user_slot *slot;
+	unsigned int lookups = 0;
 	unsigned long pc;
 	int signal, ret;
-	unsigned int lookups = 0;
 	bool remember;
 	u64 key;
 

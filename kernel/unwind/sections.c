@@ -910,7 +910,8 @@ static int unwind_section_lookup(struct unwind_section_lookup *lookup,
 	new->end = vma->vm_end;
 
 	if (vma->vm_file)
-		unwind_table_find(file_inode(vma->vm_file), &lookup->table);
+		unwind_table_find(file_inode(vma->vm_file), &seq->tables,
+				  &lookup->table);
 
 	scoped_guard(spinlock, &sections->lock) {
 		old = unwind_sections_overlap(&sections->found, ip, ip + 1);

@@ -22,7 +22,7 @@ struct file;
  */
 struct unwind_user_seq {
 	unsigned int		mm;
-	unsigned long		tables;
+	struct unwind_tables_seq tables;
 };
 
 /**
@@ -98,7 +98,7 @@ static inline bool unwind_user_mm_current(unsigned int seq)
 static inline bool unwind_user_section_current(const struct unwind_user_seq *seq)
 {
 	return unwind_user_mm_current(seq->mm) &&
-	       READ_ONCE(unwind_tables_generation) == seq->tables;
+	       unwind_tables_unchanged(&seq->tables);
 }
 
 /**

@@ -21,8 +21,10 @@
  * the tasks to which one of the owning events is attached, children that inherit
  * the event included. Of several, one that serves all tasks is taken, then the
  * newest. Tables are found by whom they serve, too, so that a lookup does not take
- * longer for those that many users have supplied for a common file. That any table
- * has changed costs all profiled tasks a lookup for each mapping that they are in.
+ * longer for those that many users have supplied for a common file. That one which
+ * serves all tasks has changed costs each profiled task a lookup for each mapping that
+ * it is in. Changes of the others, for which nobody needs a privilege, cost that only
+ * tasks which have events of their own; not those that are profiled with their CPU.
  *
  * Which file: the inode that the mapping has, which is that of the file with the
  * data where an overlay is in between. The path is held, hence the inode stays in
@@ -37,12 +39,12 @@
  *
  * Walks come across tables in two places. A task that looks a mapping up finds the
  * table and remembers its address, without a reference. Later it looks up rules
- * there, if unwind_tables_generation is what it was before the table was found:
+ * there, if unwind_tables_seq is what it was before the table was found:
  *
  *   walk				remove
  *
  *   rcu_read_lock()			unlink
- *   LOAD generation		(A)	STORE generation + 1	(B)
+ *   LOAD sequence numbers	(A)	STORE one of them + 1	(B)
  *   same: use the table		call_rcu(free)
  *   rcu_read_unlock()
  *
@@ -50,8 +52,8 @@
  * behind B and A sees that. Rules are looked up in memory that needs no fault, so the
  * walk does not sleep in between, and nobody who removes a table waits for a walk.
  *
- * Rules that tasks remember need no table. They are good while the generation is
- * what it was; otherwise the mapping is looked up again, and the rules are still
+ * Rules that tasks remember need no table. They are good while the numbers are what
+ * they were; otherwise the mapping is looked up again, and the rules are still
  * good if that finds the same table. So they go with their table.
  *
  * ========================== =========================== =======================
@@ -60,9 +62,9 @@
  * unwind_tables, and @node   supplying, replacing and    unwind_tables_mutex;
  *                            removing                    read under RCU
  * @entry, @nr, @bytes        the same                    unwind_tables_mutex
- * unwind_tables_generation   the same; an event becoming atomic
- *                            an owner of tables, or
- *                            ceasing to be
+ * unwind_tables_seq          the same; an event becoming unwind_tables_mutex;
+ *                            an owner of tables, or      read in walks, with
+ *                            ceasing to be               nothing held
  * the rest of a table        supplying                   before it is linked
  * ========================== =========================== =======================
  *
@@ -71,7 +73,9 @@
  */
 #include <linux/array_size.h>
 #include <linux/atomic.h>
+#include <linux/capability.h>
 #include <linux/cleanup.h>
+#include <linux/cred.h>
 #include <linux/dcache.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
@@ -92,6 +96,7 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_user_rule.h>
 #include <linux/unwind_user_tables.h>
+#include <linux/user_namespace.h>
 
 #include "sections.h"
 #include "sframe.h"
@@ -123,8 +128,7 @@
  * @inode:	What has the data of the file
  * @size:	Its size, and
  * @modified:	when it was modified, in ns, when the table was supplied
- * @mm:		Whose locked memory it counts as
- * @pages:	How much, in pages
+ * @ucounts:	Whose locked memory it counts as; NULL if nobody's
  * @bytes:	Length of @data
  * @sframe:	The table, with @data as its bytes
  * @data:	What was supplied
@@ -140,8 +144,7 @@ struct unwind_table {
 	struct inode			*inode;
 	loff_t				size;
 	s64				modified;
-	struct mm_struct		*mm;
-	unsigned long			pages;
+	struct ucounts			*ucounts;
 	u32				bytes;
 	struct sframe_section		sframe;
 	u8				data[];
@@ -166,21 +169,24 @@ static DEFINE_MUTEX(unwind_tables_mutex);
 static DEFINE_HASHTABLE(unwind_tables, UNWIND_TABLES_HASH_BITS);
 static u64 unwind_tables_id;
 
-unsigned long unwind_tables_generation __read_mostly;
+struct unwind_tables_seq unwind_tables_seq __read_mostly = { .own = 1 };
 
-/* Something is different from what walks may remember. */
-static void unwind_tables_changed(void)
+/* Something is different from what walks may remember: a table, or whom it serves. */
+static void unwind_tables_changed(const struct unwind_table *table)
 {
+	unsigned long *seq;
+
 	lockdep_assert_held(&unwind_tables_mutex);
 
+	seq = table->global ? &unwind_tables_seq.all : &unwind_tables_seq.own;
 	/* B; and unwind_tables_current() relies on what was linked before. */
-	smp_store_release(&unwind_tables_generation, unwind_tables_generation + 1);
+	smp_store_release(seq, *seq + 1);
 }
 
 /* ---- Walks ---------------------------------------------------------------- */
 
 /**
- * unwind_tables_current - Get the generation of all tables
+ * unwind_tables_current - Get the generation of the tables that may serve current
  *
  * To be called before unwind_table_find(): then what changes meanwhile makes the
  * result outdated, rather than being missed.
@@ -188,10 +194,16 @@ static void unwind_tables_changed(void)
  * Context: Any.
  * Return: the number.
  */
-unsigned long unwind_tables_current(void)
+struct unwind_tables_seq unwind_tables_current(void)
 {
+	struct unwind_tables_seq seq = {
+		.all	= READ_ONCE(unwind_tables_seq.all),
+		.own	= unwind_tables_own(),
+	};
+
 	/* What was linked before, as unwind_tables_changed() says, is found. */
-	return smp_load_acquire(&unwind_tables_generation);
+	smp_rmb();
+	return seq;
 }
 
 static s64 unwind_table_mtime(const struct inode *inode)
@@ -262,11 +274,13 @@ static void unwind_table_try(const struct unwind_user_tables *tables, void *data
 /**
  * unwind_table_find - Find the table that serves current for a file
  * @inode:	The file's inode, to which the caller has a reference
+ * @seq:	From unwind_tables_current(), in front of this
  * @ref:	Receives the table; NULL if there is none
  *
  * Context: Any.
  */
-void unwind_table_find(const struct inode *inode, struct unwind_table_ref *ref)
+void unwind_table_find(const struct inode *inode, const struct unwind_tables_seq *seq,
+		       struct unwind_table_ref *ref)
 {
 	struct unwind_table_search search = { .inode = inode };
 
@@ -275,7 +289,8 @@ void unwind_table_find(const struct inode *inode, struct unwind_table_ref *ref)
 	guard(rcu)();
 
 	search.best = unwind_table_lookup(inode, NULL);
-	if (!search.best)
+	/* Events that it has only now are looked at the next time. */
+	if (!search.best && seq->own)
 		perf_event_visit_unwind_tables(unwind_table_try, &search);
 
 	if (search.best) {
@@ -287,21 +302,21 @@ void unwind_table_find(const struct inode *inode, struct unwind_table_ref *ref)
 /**
  * unwind_table_find_rule - Look up the rule for an address
  * @table:	From unwind_table_find()
- * @generation:	From unwind_tables_current(), in front of that
+ * @seq:	From unwind_tables_current(), in front of that
  * @vaddr:	Address in the file's space
  * @rule:	Receives the rule; undefined on error
  *
- * Context: Any, in any context. Does not sleep.
+ * Context: Task context of a user task. Does not sleep.
  * Return: -ESTALE if the table may have gone. Otherwise as sframe_find_rule().
  */
 int unwind_table_find_rule(const struct unwind_table *table,
-			   unsigned long generation, u64 vaddr,
+			   const struct unwind_tables_seq *seq, u64 vaddr,
 			   struct unwind_user_rule *rule)
 {
 	guard(rcu)();
 
 	/* A */
-	if (READ_ONCE(unwind_tables_generation) != generation)
+	if (!unwind_tables_unchanged(seq))
 		return -ESTALE;
 
 	return sframe_find_rule(&table->sframe, vaddr, rule);
@@ -314,27 +329,28 @@ static void unwind_table_free_rcu(struct rcu_head *rcu)
 	kvfree(container_of(rcu, struct unwind_table, rcu));
 }
 
-/* As perf_mmap() counts what is beyond the allowance for ring buffers. */
-static int unwind_table_charge(struct mm_struct *mm, unsigned long pages)
+/*
+ * The user's memory, not the process': the event keeps it when the process that made it
+ * is gone. Where there is no limit it does not count, so that others of the user have
+ * theirs.
+ */
+static int unwind_table_lock(u32 bytes, struct ucounts **ucounts)
 {
-	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	unsigned long locked;
-
-	/* Added first, so that many tasks at a time do not all find the same room. */
-	locked = atomic64_add_return(pages, &mm->pinned_vm);
-	if (locked > limit && perf_is_paranoid() && !capable(CAP_IPC_LOCK)) {
-		atomic64_sub(pages, &mm->pinned_vm);
+	*ucounts = NULL;
+	if (!perf_is_paranoid() || ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK))
+		return 0;
+	if (!user_shm_lock(struct_size_t(struct unwind_table, data, bytes),
+			   current_ucounts()))
 		return -EPERM;
-	}
 
-	mmgrab(mm);
+	*ucounts = current_ucounts();
 	return 0;
 }
 
-static void unwind_table_uncharge(struct mm_struct *mm, unsigned long pages)
+static void unwind_table_unlock(u32 bytes, struct ucounts *ucounts)
 {
-	atomic64_sub(pages, &mm->pinned_vm);
-	mmdrop(mm);
+	if (ucounts)
+		user_shm_unlock(struct_size_t(struct unwind_table, data, bytes), ucounts);
 }
 
 /*
@@ -343,7 +359,7 @@ static void unwind_table_uncharge(struct mm_struct *mm, unsigned long pages)
  */
 static void unwind_table_free(struct unwind_table *table)
 {
-	unwind_table_uncharge(table->mm, table->pages);
+	unwind_table_unlock(table->bytes, table->ucounts);
 	path_put(&table->path);
 	call_rcu_hurry(&table->rcu, unwind_table_free_rcu);
 }
@@ -361,6 +377,7 @@ static void unwind_table_link(struct unwind_table *table,
 		     unwind_table_key(table->inode, unwind_table_only(table)));
 	tables->nr++;
 	tables->bytes += table->bytes;
+	unwind_tables_changed(table);
 }
 
 /* It stays on the list of its owner. */
@@ -371,6 +388,20 @@ static void unwind_table_unlink(struct unwind_table *table)
 	hash_del_rcu(&table->node);
 	table->owner->nr--;
 	table->owner->bytes -= table->bytes;
+	unwind_tables_changed(table);
+}
+
+/* Which tasks @tables serve is different, unless they serve all. */
+static void unwind_tables_owners_changed(const struct unwind_user_tables *tables)
+{
+	const struct unwind_table *table;
+
+	list_for_each_entry(table, &tables->tables, entry) {
+		if (!table->global) {
+			unwind_tables_changed(table);
+			break;
+		}
+	}
 }
 
 /**
@@ -430,9 +461,9 @@ void unwind_user_tables_put(struct unwind_user_tables *tables)
 		if (last) {
 			list_for_each_entry(table, &tables->tables, entry)
 				unwind_table_unlink(table);
+		} else {
+			unwind_tables_owners_changed(tables);
 		}
-		if (!list_empty(&tables->tables))
-			unwind_tables_changed();
 	}
 
 	if (!last)
@@ -460,8 +491,7 @@ void unwind_user_tables_owned(const struct unwind_user_tables *tables)
 {
 	guard(mutex)(&unwind_tables_mutex);
 
-	if (!list_empty(&tables->tables))
-		unwind_tables_changed();
+	unwind_tables_owners_changed(tables);
 }
 
 /* Is it a table, from the first byte to the last? */
@@ -591,8 +621,6 @@ static int unwind_tables_replace(struct unwind_user_tables *tables,
 			unwind_table_unlink(old);
 			list_del(&old->entry);
 		}
-
-		unwind_tables_changed();
 	}
 
 	if (old)
@@ -615,8 +643,7 @@ static int unwind_tables_replace(struct unwind_user_tables *tables,
  * * 0		- It serves walks from now on, or does not any more
  * * -EBADF	- The file is not open for reading
  * * -EINVAL	- The file is not a regular one; @desc->vaddr is no address of a
- *		  program; or the table is empty, corrupt or of a kind that is not
- *		  supported
+ *		  program; or the table is corrupt or of a kind that is not supported
  * * -ENOEXEC	- The file is no 64-bit ELF file for this machine
  * * -EFBIG	- The table is longer than %UNWIND_TABLE_SIZE_MAX
  * * -EFAULT	- The table cannot be read
@@ -629,10 +656,9 @@ static int unwind_tables_replace(struct unwind_user_tables *tables,
 int unwind_user_tables_supply(struct unwind_user_tables *tables,
 			      const struct unwind_user_table_desc *desc)
 {
-	struct mm_struct *mm = current->mm;
 	struct unwind_table *table;
+	struct ucounts *ucounts;
 	struct inode *inode;
-	unsigned long pages;
 	int ret;
 
 	inode = d_real_inode(file_dentry(desc->file));
@@ -653,20 +679,18 @@ int unwind_user_tables_supply(struct unwind_user_tables *tables,
 	if (ret)
 		return ret;
 
-	pages = DIV_ROUND_UP(struct_size(table, data, desc->size), PAGE_SIZE);
-	ret = unwind_table_charge(mm, pages);
+	ret = unwind_table_lock(desc->size, &ucounts);
 	if (ret)
 		return ret;
 
 	ret = unwind_table_copy(&table, desc);
 	if (ret) {
-		unwind_table_uncharge(mm, pages);
+		unwind_table_unlock(desc->size, ucounts);
 		/* Which of its other reasons it was makes no difference to the caller. */
 		return ret == -EOPNOTSUPP ? -EINVAL : ret;
 	}
 
-	table->mm	= mm;
-	table->pages	= pages;
+	table->ucounts	= ucounts;
 	table->path	= desc->file->f_path;
 	table->inode	= inode;
 	table->size	= i_size_read(inode);

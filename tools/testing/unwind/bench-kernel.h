@@ -57,6 +57,7 @@ struct uprobe_task {
 struct task_struct {
 	struct mm_struct	*mm;
 	struct uprobe_task	*utask;
+	void			*perf_event_ctxp;
 	unsigned int		flags;
 	int			pagefault_disabled;
 	int			pid;
@@ -66,6 +67,7 @@ struct task_struct {
 extern struct task_struct *current;
 
 #define raw_read_seqcount(s)	READ_ONCE(*(s))
+#define rcu_access_pointer(p)	READ_ONCE(p)
 
 static inline unsigned long uprobe_get_trampoline_vaddr(void)
 {

@@ -107,13 +107,13 @@ int unwind_user_section_find(unsigned long ip, struct unwind_user_section *sec,
 	return 0;
 }
 
-unsigned long unwind_tables_generation;
+struct unwind_tables_seq unwind_tables_seq = { .own = 1 };
 
 int unwind_table_find_rule(const struct unwind_table *table,
-			   unsigned long generation, u64 vaddr,
+			   const struct unwind_tables_seq *seq, u64 vaddr,
 			   struct unwind_user_rule *rule)
 {
-	if (READ_ONCE(unwind_tables_generation) != generation)
+	if (!unwind_tables_unchanged(seq))
 		return -ESTALE;
 
 	return sframe_find_rule(&supplied, vaddr, rule);

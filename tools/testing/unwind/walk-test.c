@@ -36,8 +36,9 @@ static struct unwind_user_rule rule_of_code;
 static bool rule_supplied;
 static unsigned int stack_lookups;
 static unsigned int code_lookups;
+static unsigned int section_lookups;
 
-unsigned long unwind_tables_generation;
+struct unwind_tables_seq unwind_tables_seq = { .own = 1 };
 
 bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 {
@@ -52,10 +53,10 @@ int sframe_find_rule(const struct sframe_section *sec, unsigned long ip,
 }
 
 int unwind_table_find_rule(const struct unwind_table *table,
-			   unsigned long generation, u64 vaddr,
+			   const struct unwind_tables_seq *seq, u64 vaddr,
 			   struct unwind_user_rule *rule)
 {
-	if (generation != unwind_tables_generation)
+	if (!unwind_tables_unchanged(seq))
 		return -ESTALE;
 
 	*rule = rule_of_code;
@@ -65,19 +66,20 @@ int unwind_table_find_rule(const struct unwind_table *table,
 int unwind_user_section_find(unsigned long ip, struct unwind_user_section *section,
 			     struct unwind_user_seq *seq)
 {
+	section_lookups++;
 	if (ip < CODE || ip >= CODE_END)
 		return -ENOENT;
 
 	*section = (struct unwind_user_section) {
 		.start		= CODE,
 		.end		= CODE_END,
-		.id		= 1 + unwind_tables_generation,
+		.id		= 1 + unwind_tables_seq.all,
 		.has_sframe	= !rule_supplied,
 		.table		= rule_supplied ? (void *)&memory : NULL,
 	};
 	*seq = (struct unwind_user_seq) {
 		.mm	= test_mm.mm_lock_seq,
-		.tables	= unwind_tables_generation,
+		.tables	= { unwind_tables_seq.all, unwind_tables_own() },
 	};
 	return 0;
 }
@@ -88,7 +90,7 @@ static bool keep_mapping(struct unwind_user_mapping *mapping, unsigned long star
 	*mapping = (struct unwind_user_mapping) {
 		.start	= start,
 		.end	= end,
-		.seq	= { test_mm.mm_lock_seq, unwind_tables_generation },
+		.seq	= test_mm.mm_lock_seq,
 	};
 	return true;
 }
@@ -161,7 +163,7 @@ static unsigned int walk(FIXTURE_DATA(walk) *self, struct unwind_user_rule rule,
 	gprs.reg[RA_REG] = RIGHT_RA;
 
 	/* As a table that takes the place of another one. */
-	unwind_tables_generation++;
+	unwind_tables_seq.all++;
 	rule_of_code = rule;
 	rule_supplied = supplied;
 
@@ -215,6 +217,44 @@ TEST_F(walk, right)
 		EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
 		EXPECT_EQ(1, stack_lookups);
 	}
+}
+
+/* Which changes of tables make a task look again. */
+TEST_F(walk, changes)
+{
+	struct unwind_user_regs regs = {
+		.ip = CODE + 0x10, .sp = (unsigned long)&memory.stack[STACK_SP],
+		.fp = 0, .word_size = WORD,
+	};
+	static const struct {
+		unsigned long	*seq;
+		bool		has_events;
+		bool		looks;
+	} tests[] = {
+		{ NULL,			  false, false },
+		{ &unwind_tables_seq.own, false, false },
+		{ &unwind_tables_seq.all, false, true },
+		/* It has got events, and may be served by more than before. */
+		{ NULL,			  true,  true },
+		{ NULL,			  true,  false },
+		{ &unwind_tables_seq.own, true,  true },
+		{ &unwind_tables_seq.all, true,  true },
+		{ NULL,			  false, true },
+	};
+	unsigned int i;
+
+	frame(RIGHT_RA);
+	EXPECT_WALK(2, right, true);
+	for (i = 0; i < ARRAY_SIZE(tests); i++) {
+		section_lookups = 0;
+		test_task.perf_event_ctxp = tests[i].has_events ? &test_task : NULL;
+		if (tests[i].seq)
+			++*tests[i].seq;
+		EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
+		/* OTHER has nothing, which is not remembered. */
+		EXPECT_EQ(tests[i].looks, section_lookups > 1) TH_LOG("%u", i);
+	}
+	test_task.perf_event_ctxp = NULL;
 }
 
 /* Only code is returned to; the last instruction of a mapping may be a call. */
