@@ -6,7 +6,7 @@ CONFIG ?= orc
 
 .DEFAULT_GOAL := help
 .PHONY: help tree export kernel perf demo check check-debug check-fp \
-	check-mutants check-evidence check-export vm bench clean
+	check-mutants check-evidence check-export sweep vm bench clean
 
 help: ## this list
 	@echo 'The two that most people want:'
@@ -55,6 +55,9 @@ check-mutants: ## do the kselftests fail on a kernel with planted faults?
 
 check-evidence: ## everything, long runs included
 	@scripts/check evidence
+
+sweep: ## NMIs at each instruction of entry and exit: are the user registers right?
+	@scripts/sweep
 
 bench: ## what it costs: instruction counts in a guest, write build/bench.txt
 	@scripts/bench

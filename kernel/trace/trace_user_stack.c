@@ -13,6 +13,7 @@
  */
 #include <linux/container_of.h>
 #include <linux/overflow.h>
+#include <linux/perf_event.h>
 #include <linux/sched.h>
 #include <linux/sched/task_stack.h>
 #include <linux/string.h>
@@ -38,6 +39,8 @@ bool trace_user_stack_request(struct trace_array *tr, struct trace_buffer *buffe
 {
 	struct user_stack_cookie_entry *entry;
 	struct ring_buffer_event *event;
+	struct perf_regs user;
+	struct pt_regs here;
 	u64 cookie;
 	int bit;
 	int ret;
@@ -50,8 +53,15 @@ bool trace_user_stack_request(struct trace_array *tr, struct trace_buffer *buffe
 	if (bit < 0)
 		return true;
 
-	ret = unwind_deferred_request(&tr->unwind_client, task_pt_regs(current),
-				      TRACE_USER_STACK_DEPTH, &cookie);
+	/* An NMI may have come before the kernel had saved the user's registers. */
+	perf_fetch_caller_regs(&here);
+	preempt_disable_notrace();
+	perf_get_regs_user(&user, &here);
+	ret = -ESTALE;
+	if (user.regs)
+		ret = unwind_deferred_request(&tr->unwind_client, user.regs,
+					      TRACE_USER_STACK_DEPTH, &cookie);
+	preempt_enable_notrace();
 	if (ret)
 		goto out;
 
@@ -66,7 +76,10 @@ bool trace_user_stack_request(struct trace_array *tr, struct trace_buffer *buffe
 out:
 	trace_clear_recursion(bit);
 
-	/* In execve() the registers are the old program's, the memory is not. */
+	/*
+	 * In execve() the registers are the old program's, the memory is not. Nor
+	 * is there a stack to be taken now where the registers are not known.
+	 */
 	return !ret || ret == -ESTALE;
 }
 

@@ -296,7 +296,7 @@ static void build_file(size_t index, void *arg)
 	else if (totals->out || totals->force)
 		err = sframe_table__build(&table, fd);
 	else
-		err = sframe_table__get(&table, fd);
+		err = sframe_table__get(&table, fd, NULL, NULL);
 
 	if (!err && totals->out)
 		err = write_table(totals->out, &table);

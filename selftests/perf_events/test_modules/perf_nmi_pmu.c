@@ -10,12 +10,20 @@
  * exactly as the driver of a hardware PMU does.  A self-timed NMI would never
  * land in user mode; the neighbour's lands anywhere.
  *
+ * The event nmi_skid samples in a mode that it excludes, too: as if it had been in
+ * the other one when the counter overflowed, and the NMI had come late.
+ *
  * Events count nanoseconds, as cpu-clock does, hence "-c 1000000" and "-F 500"
  * do what they say, as far as the rate of NMIs (parameter hz) allows.
  *
  *	perf record -e perf_nmi_pmu/nmi/u -F 500 -g COMMAND
  *
  * At least two CPUs are needed.
+ *
+ * With external=1 the module sends nothing, and each NMI that arrives is one
+ * sample of each event that counts, whatever its period.  Who sends them, such
+ * as "nmi" in the monitor of QEMU, decides at which instruction; one CPU is
+ * enough.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -34,6 +42,8 @@
 #include <asm/nmi.h>
 
 #define NMI_PMU_NAME		"perf_nmi_pmu"
+/* attr.config */
+#define NMI_PMU_EVENT_SKID	1
 /* Events that can count on one CPU at a time. */
 #define NMI_PMU_MAX_EVENTS	8
 #define NMI_PMU_MIN_HZ		1
@@ -78,6 +88,10 @@ static const struct kernel_param_ops hz_ops = {
 
 module_param_cb(hz, &hz_ops, &hz, 0644);
 MODULE_PARM_DESC(hz, "NMIs per second and CPU while events exist (1000)");
+
+static bool external;
+module_param(external, bool, 0444);
+MODULE_PARM_DESC(external, "Send no NMIs, sample at those of others (N)");
 
 /*
  * perf_event_overflow() is for built-in drivers and not exported.  A kprobe
@@ -223,19 +237,22 @@ static void nmi_pmu_tick(struct perf_event *event, struct pt_regs *regs)
 		return;
 	delta = nmi_pmu_elapsed(event);
 	/* As hardware does not count in a mode that is excluded. */
-	if (nmi_pmu_excluded(event, regs))
+	if (nmi_pmu_excluded(event, regs) &&
+	    event->attr.config != NMI_PMU_EVENT_SKID)
 		return;
 	local64_add(delta, &event->count);
 	if (!is_sampling_event(event))
 		return;
-	left = local64_sub_return(delta, &hwc->period_left);
-	if (left > 0)
-		return;
-	/* Periods that went by between two NMIs make one sample. */
-	left += hwc->sample_period;
-	if (left <= 0)
-		left = hwc->sample_period;
-	local64_set(&hwc->period_left, left);
+	if (!external) {
+		left = local64_sub_return(delta, &hwc->period_left);
+		if (left > 0)
+			return;
+		/* Periods that went by between two NMIs make one sample. */
+		left += hwc->sample_period;
+		if (left <= 0)
+			left = hwc->sample_period;
+		local64_set(&hwc->period_left, left);
+	}
 	hwc->last_period = hwc->sample_period;
 	perf_sample_data_init(&data, 0, hwc->last_period);
 	if (overflow(event, &data, regs))
@@ -247,7 +264,7 @@ static int nmi_pmu_handler(unsigned int type, struct pt_regs *regs)
 	struct nmi_pmu_cpu *c = this_cpu_ptr(&nmi_pmu_cpus);
 	int i;
 
-	if (!atomic_xchg(&c->pending, 0))
+	if (!external && !atomic_xchg(&c->pending, 0))
 		return NMI_DONE;
 	c->nr_handled++;
 	for (i = 0; i < NMI_PMU_MAX_EVENTS; i++) {
@@ -297,7 +314,7 @@ static void nmi_pmu_timers_stop(void)
 static int nmi_pmu_cpu_online(unsigned int cpu)
 {
 	mutex_lock(&nmi_pmu_mutex);
-	if (nr_events)
+	if (nr_events && !external)
 		nmi_pmu_timer_start(NULL);
 	mutex_unlock(&nmi_pmu_mutex);
 	return 0;
@@ -326,7 +343,7 @@ static int nmi_pmu_event_init(struct perf_event *event)
 {
 	if (event->attr.type != event->pmu->type)
 		return -ENOENT;
-	if (event->attr.config || has_branch_stack(event))
+	if (event->attr.config > NMI_PMU_EVENT_SKID || has_branch_stack(event))
 		return -EOPNOTSUPP;
 	if (event->attr.precise_ip)
 		return -EOPNOTSUPP;
@@ -335,7 +352,7 @@ static int nmi_pmu_event_init(struct perf_event *event)
 
 	cpus_read_lock();
 	mutex_lock(&nmi_pmu_mutex);
-	if (!nr_events++)
+	if (!nr_events++ && !external)
 		on_each_cpu(nmi_pmu_timer_start, NULL, 1);
 	mutex_unlock(&nmi_pmu_mutex);
 	cpus_read_unlock();
@@ -344,10 +361,12 @@ static int nmi_pmu_event_init(struct perf_event *event)
 }
 
 PMU_EVENT_ATTR_STRING(nmi, nmi_pmu_attr_nmi, "event=0");
+PMU_EVENT_ATTR_STRING(nmi_skid, nmi_pmu_attr_nmi_skid, "event=1");
 PMU_FORMAT_ATTR(event, "config:0-7");
 
 static struct attribute *nmi_pmu_events[] = {
 	&nmi_pmu_attr_nmi.attr.attr,
+	&nmi_pmu_attr_nmi_skid.attr.attr,
 	NULL,
 };
 
@@ -403,7 +422,7 @@ static int __init nmi_pmu_init(void)
 {
 	int cpu, ret;
 
-	if (num_online_cpus() < 2) {
+	if (!external && num_online_cpus() < 2) {
 		pr_info("one CPU alone cannot send itself NMIs in user mode\n");
 		return -ENODEV;
 	}

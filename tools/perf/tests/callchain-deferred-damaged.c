@@ -47,6 +47,10 @@
 #define NR_SAMPLES		24
 #define PID			1000
 
+/* With its size, which has 32 bits, in words */
+#define RAW			"raw data 12"
+#define RAW_WORDS		2
+
 /* In 64-bit words, as everything in it is a multiple of that */
 struct image {
 	u64	words[MAX_WORDS];
@@ -56,6 +60,12 @@ struct image {
 	int	nr_events;
 	bool	is_pipe;
 	bool	swap;
+	/* Samples have raw data, */
+	bool	has_raw;
+	/* are announced by the attributes, */
+	bool	is_announced;
+	/* and are as they were made. */
+	bool	is_sound;
 };
 
 static u64 seed;
@@ -114,13 +124,35 @@ static void put_attr(struct image *image)
 			.sample_period = 1,
 			.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
 			.sample_id_all = 1,
-			.defer_callchain = 1,
-			.defer_output = 1,
+			.defer_callchain = image->is_announced,
+			.defer_output = image->is_announced,
 		},
 	};
 
+	if (image->has_raw)
+		attr.attr.sample_type |= PERF_SAMPLE_RAW;
+
 	for (size_t i = 0; i < ARRAY_SIZE(attr.words); i++)
 		put(image, attr.words[i]);
+}
+
+static void put_raw(struct image *image)
+{
+	struct {
+		u32 size;
+		char data[sizeof(RAW)];
+	} raw = {
+		.size = image->swap ? bswap_32(sizeof(RAW)) : sizeof(RAW),
+		.data = RAW,
+	};
+	u64 words[RAW_WORDS];
+
+	BUILD_BUG_ON(sizeof(raw) != sizeof(words));
+
+	/* These are bytes, but all words will be swapped. */
+	memcpy(words, &raw, sizeof(words));
+	for (int i = 0; i < RAW_WORDS; i++)
+		put(image, image->swap ? bswap_64(words[i]) : words[i]);
 }
 
 static void put_sample(struct image *image, u32 tid, u64 time, u64 cookie)
@@ -134,6 +166,8 @@ static void put_sample(struct image *image, u32 tid, u64 time, u64 cookie)
 	put(image, 0xffffffff81000000ULL);
 	put(image, PERF_CONTEXT_USER_DEFERRED);
 	put(image, cookie);
+	if (image->has_raw)
+		put_raw(image);
 	end_event(image, start);
 }
 
@@ -285,6 +319,9 @@ static void make_image(struct image *image)
 	image->nr_events = 0;
 	image->is_pipe = !random_below(3);
 	image->swap = !image->is_pipe && !random_below(4);
+	image->has_raw = random_below(2);
+	image->is_announced = random_below(4);
+	image->is_sound = !nr_changes;
 	if (image->is_pipe) {
 		put(image, MAGIC);
 		put(image, 2 * sizeof(u64));
@@ -329,6 +366,10 @@ struct damaged_tool {
 	u64			nr_samples;
 	u64			nr_merged;
 	u64			sum;
+	/* Of samples that are as they were made */
+	bool			has_raw;
+	u64			nr_raw;
+	u64			nr_other_raw;
 };
 
 /* Look at all there is, so that what is not there is noticed. */
@@ -345,6 +386,15 @@ static int process_sample(const struct perf_tool *tool,
 	for (u64 i = 0; sample->callchain && i < sample->callchain->nr; i++) {
 		damaged->sum += sample->callchain->ips[i];
 		damaged->nr_merged += sample->callchain->ips[i] == PERF_CONTEXT_USER;
+	}
+
+	for (u32 i = 0; sample->raw_data && i < sample->raw_size; i++)
+		damaged->sum += ((u8 *)sample->raw_data)[i];
+	if (damaged->has_raw) {
+		if (sample->raw_size == sizeof(RAW) && !memcmp(sample->raw_data, RAW, sizeof(RAW)))
+			damaged->nr_raw++;
+		else
+			damaged->nr_other_raw++;
 	}
 
 	thread = machine__findnew_thread(machine, sample->pid, sample->tid);
@@ -421,7 +471,7 @@ static int test__deferred_damaged(struct test_suite *test __maybe_unused,
 	struct image *image = zalloc(sizeof(*image));
 	char path[] = "/tmp/__perf_test.damaged.XXXXXX";
 	const char *env = getenv("PERF_TEST_DAMAGED");
-	u64 nr_inputs = NR_INPUTS, first_seed = 1, nr_read = 0;
+	u64 nr_inputs = NR_INPUTS, first_seed = 1, nr_read = 0, nr_refused = 0;
 	int fd = mkstemp(path), saved_verbose = verbose;
 	int ret = TEST_FAIL;
 
@@ -442,7 +492,11 @@ static int test__deferred_damaged(struct test_suite *test __maybe_unused,
 		if (!write_image(image, path))
 			goto out;
 		alarm(MAX_SECONDS);
-		nr_read += run_input(damaged, path);
+		damaged->has_raw = image->has_raw && image->is_sound;
+		if (run_input(damaged, path))
+			nr_read++;
+		else
+			nr_refused += image->is_sound;
 	}
 	alarm(0);
 	verbose = saved_verbose;
@@ -450,8 +504,13 @@ static int test__deferred_damaged(struct test_suite *test __maybe_unused,
 	pr_debug("%" PRIu64 " samples, %" PRIu64 " merged\n", damaged->nr_samples,
 		 damaged->nr_merged);
 
+	pr_debug("%" PRIu64 " inputs refused that are sound\n", nr_refused);
+	pr_debug("%" PRIu64 " with raw data, %" PRIu64 " with other data than was written\n",
+		 damaged->nr_raw, damaged->nr_other_raw);
+
 	/* Some inputs are not damaged, and many samples are read before damage. */
-	if (nr_read > nr_inputs / 10 && damaged->nr_merged > nr_inputs)
+	if (nr_read > nr_inputs / 10 && damaged->nr_merged > nr_inputs &&
+	    damaged->nr_raw && !damaged->nr_other_raw && !nr_refused)
 		ret = TEST_OK;
 out:
 	verbose = saved_verbose;

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -20,6 +22,9 @@
 #ifdef HAVE_DWARF_SUPPORT
 #include <dwarf.h>
 #include <elf.h>
+
+#include "util/sframe-cfi.h"
+#include "util/sframe-parallel.h"
 
 #define TEXT		0x10000
 #define TEXT_SIZE	0x1000
@@ -222,9 +227,36 @@ static const struct sframe_stats expected_stats = {
 
 static const u8 build_id[] = { 0xde, 0xad, 0xbe, 0xef, 0x01, 0x02, 0x03, 0x04 };
 
-static void build_image(struct image *image)
+static const char names[] = "\0.eh_frame\0.note.gnu.build-id\0.shstrtab\0.eh_frame_hdr";
+
+/* Where they are in @names */
+enum {
+	NAME_EH_FRAME		= 1,
+	NAME_NOTE		= 11,
+	NAME_NAMES		= 30,
+	NAME_EH_FRAME_HDR	= 40,
+};
+
+static void begin_image(struct image *image)
 {
-	static const char names[] = "\0.eh_frame\0.note.gnu.build-id\0.shstrtab";
+	const Elf64_Ehdr ehdr = { };
+	const Elf64_Phdr phdr = {
+		.p_type		= PT_LOAD,
+		.p_flags	= PF_R | PF_X,
+		.p_vaddr	= TEXT,
+		.p_filesz	= TEXT_SIZE,
+		.p_memsz	= TEXT_SIZE,
+	};
+
+	image->size = 0;
+	put_bytes(image, &ehdr, sizeof(ehdr));
+	put_bytes(image, &phdr, sizeof(phdr));
+	align(image, 8);
+}
+
+/* The last section is the names. */
+static void end_image(struct image *image, Elf64_Shdr *shdrs, unsigned int nr)
+{
 	Elf64_Ehdr ehdr = {
 		.e_ident	= { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
 				    EV_CURRENT, },
@@ -236,16 +268,35 @@ static void build_image(struct image *image)
 		.e_phentsize	= sizeof(Elf64_Phdr),
 		.e_phnum	= 1,
 		.e_shentsize	= sizeof(Elf64_Shdr),
-		.e_shnum	= 4,
-		.e_shstrndx	= 3,
+		.e_shnum	= nr,
+		.e_shstrndx	= nr - 1,
 	};
-	const Elf64_Phdr phdr = {
-		.p_type		= PT_LOAD,
-		.p_flags	= PF_R | PF_X,
-		.p_vaddr	= TEXT,
-		.p_filesz	= TEXT_SIZE,
-		.p_memsz	= TEXT_SIZE,
+
+	shdrs[nr - 1] = (Elf64_Shdr) {
+		.sh_name = NAME_NAMES, .sh_type = SHT_STRTAB, .sh_addralign = 1,
+		.sh_offset = image->size, .sh_size = sizeof(names),
 	};
+	put_bytes(image, names, sizeof(names));
+
+	align(image, 8);
+	ehdr.e_shoff = image->size;
+	put_bytes(image, shdrs, nr * sizeof(*shdrs));
+	memcpy(image->data, &ehdr, sizeof(ehdr));
+}
+
+/* Up to its program; @eh_frame is where the section starts. */
+static size_t begin_fde(struct image *image, size_t eh_frame, size_t cie, u32 func, u32 size)
+{
+	size_t start = begin_entry(image);
+
+	put(image, start - cie, sizeof(u32));
+	put(image, func - (EH_FRAME + image->size - eh_frame), sizeof(u32));
+	put(image, size, sizeof(u32));
+	return start;
+}
+
+static void build_image(struct image *image)
+{
 	const Elf64_Nhdr nhdr = {
 		.n_namesz	= sizeof(ELF_NOTE_GNU),
 		.n_descsz	= sizeof(build_id),
@@ -253,28 +304,22 @@ static void build_image(struct image *image)
 	};
 	Elf64_Shdr shdrs[4] = {
 		[1] = {
-			.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC,
-			.sh_addr = EH_FRAME, .sh_addralign = 8,
+			.sh_name = NAME_EH_FRAME, .sh_type = SHT_PROGBITS,
+			.sh_flags = SHF_ALLOC, .sh_addr = EH_FRAME, .sh_addralign = 8,
 		},
-		[2] = { .sh_name = 11, .sh_type = SHT_NOTE, .sh_addralign = 4, },
-		[3] = { .sh_name = 30, .sh_type = SHT_STRTAB, .sh_addralign = 1, },
+		[2] = { .sh_name = NAME_NOTE, .sh_type = SHT_NOTE, .sh_addralign = 4, },
 	};
 	size_t i, start, eh_frame, cies[2];
 
-	image->size = 0;
-	put_bytes(image, &ehdr, sizeof(ehdr));
-	put_bytes(image, &phdr, sizeof(phdr));
+	begin_image(image);
 
-	align(image, 8);
 	eh_frame = image->size;
 	shdrs[1].sh_offset = eh_frame;
 	cies[0] = put_cie(image, "zR");
 	cies[1] = put_cie(image, "zRS");
 	for (i = 0; i < ARRAY_SIZE(fdes); i++) {
-		start = begin_entry(image);
-		put(image, start - cies[fdes[i].signal], sizeof(u32));
-		put(image, TEXT + fdes[i].start - (EH_FRAME + image->size - eh_frame), sizeof(u32));
-		put(image, fdes[i].size, sizeof(u32));
+		start = begin_fde(image, eh_frame, cies[fdes[i].signal], TEXT + fdes[i].start,
+				  fdes[i].size);
 		put(image, 0, 1);
 		put_bytes(image, fdes[i].code, fdes[i].len);
 		end_entry(image, start);
@@ -289,14 +334,7 @@ static void build_image(struct image *image)
 	put_bytes(image, build_id, sizeof(build_id));
 	shdrs[2].sh_size = image->size - shdrs[2].sh_offset;
 
-	shdrs[3].sh_offset = image->size;
-	put_bytes(image, names, sizeof(names));
-	shdrs[3].sh_size = sizeof(names);
-
-	align(image, 8);
-	ehdr.e_shoff = image->size;
-	put_bytes(image, shdrs, sizeof(shdrs));
-	memcpy(image->data, &ehdr, sizeof(ehdr));
+	end_image(image, shdrs, ARRAY_SIZE(shdrs));
 }
 
 static int open_image(const struct image *image)
@@ -518,6 +556,235 @@ static int test__sframe_cfi_holes(struct test_suite *test __maybe_unused,
 	return TEST_OK;
 }
 
+/*
+ * Files whose entries are harmless, one by one, but which lead libdw to a program that
+ * is not: it takes memory for as many registers as there could be.
+ */
+#define HIDDEN_TEXT	"cfa rsp+8 ra *(cfa-8) fp same"
+
+enum hiding {
+	/* In data of another FDE, and the index leads there. */
+	HIDE_BY_INDEX,
+	/* The function overlaps another one and is found first, */
+	HIDE_BY_OVERLAP,
+	/* also if it starts where no code is. */
+	HIDE_BEFORE_CODE,
+	/* Behind a number with more bytes than libdw reads. */
+	HIDE_BY_NUMBER,
+	HIDE_NR,
+};
+
+static const char * const hidings[] = {
+	[HIDE_BY_INDEX]		= "index",
+	[HIDE_BY_OVERLAP]	= "overlap",
+	[HIDE_BEFORE_CODE]	= "before the code",
+	[HIDE_BY_NUMBER]	= "long number",
+};
+
+static void put_hostile_fde(struct image *image, size_t eh_frame, size_t cie, u32 func, u32 size)
+{
+	static const u8 code[] = { DW_CFA_undefined, 0x80, 0xda, 0xc4, 0x09 };
+	size_t start = begin_fde(image, eh_frame, cie, func, size);
+
+	put(image, 0, 1);
+	put_bytes(image, code, sizeof(code));
+	end_entry(image, start);
+}
+
+static void build_hidden(struct image *image, enum hiding hiding)
+{
+	static const u8 number[] = {
+		/* Ends with what libdw takes for an instruction. */
+		DW_CFA_def_cfa_offset,
+		0x88, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, DW_CFA_undefined,
+		/* Several instructions without operands, or one number */
+		0xc0, 0xda, 0xc4, DW_CFA_remember_state,
+	};
+	Elf64_Shdr shdrs[4] = {
+		[1] = {
+			.sh_name = NAME_EH_FRAME_HDR, .sh_type = SHT_PROGBITS,
+			.sh_flags = SHF_ALLOC, .sh_addr = EH_FRAME - 0x1000, .sh_addralign = 4,
+		},
+		[2] = {
+			.sh_name = NAME_EH_FRAME, .sh_type = SHT_PROGBITS,
+			.sh_flags = SHF_ALLOC, .sh_addr = EH_FRAME, .sh_addralign = 8,
+		},
+	};
+	size_t start, eh_frame, cie, at, hidden;
+
+	begin_image(image);
+
+	eh_frame = image->size;
+	shdrs[2].sh_offset = eh_frame;
+	cie = put_cie(image, "zR");
+
+	if (hiding == HIDE_BY_OVERLAP)
+		put_hostile_fde(image, eh_frame, cie, TEXT, 0x20);
+	if (hiding == HIDE_BEFORE_CODE)
+		put_hostile_fde(image, eh_frame, cie, TEXT - 0x10, 0x30);
+
+	start = begin_fde(image, eh_frame, cie, TEXT + 0x10, 0x10);
+	at = image->size;
+	put(image, 0, 1);
+	hidden = image->size;
+	if (hiding == HIDE_BY_INDEX)
+		put_hostile_fde(image, eh_frame, cie, TEXT + 0x10, 0x10);
+	image->data[at] = image->size - hidden;
+	if (hiding == HIDE_BY_NUMBER)
+		put_bytes(image, number, sizeof(number));
+	end_entry(image, start);
+	put(image, 0, sizeof(u32));
+	shdrs[2].sh_size = image->size - eh_frame;
+
+	align(image, 4);
+	shdrs[1].sh_offset = image->size;
+	put(image, 1, 1);
+	put(image, DW_EH_PE_pcrel | DW_EH_PE_sdata4, 1);
+	put(image, DW_EH_PE_udata4, 1);
+	put(image, DW_EH_PE_datarel | DW_EH_PE_sdata4, 1);
+	put(image, EH_FRAME - (shdrs[1].sh_addr + 4), sizeof(u32));
+	put(image, 1, sizeof(u32));
+	put(image, TEXT + 0x10 - shdrs[1].sh_addr, sizeof(u32));
+	put(image, EH_FRAME + hidden - eh_frame - shdrs[1].sh_addr, sizeof(u32));
+	shdrs[1].sh_size = image->size - shdrs[1].sh_offset;
+	/* Without the index libdw finds what comes first. */
+	if (hiding != HIDE_BY_INDEX)
+		shdrs[1].sh_name = NAME_NOTE;
+
+	end_image(image, shdrs, ARRAY_SIZE(shdrs));
+}
+
+static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	struct sframe_table table;
+	struct sframe_reader reader;
+	struct sframe_rule rule;
+	enum hiding hiding;
+	struct image image;
+	long before, now;
+	char text[128];
+	bool signal;
+	int fd, ret;
+	u64 end;
+
+	for (hiding = 0; hiding < HIDE_NR; hiding++) {
+		build_hidden(&image, hiding);
+		fd = open_image(&image);
+		TEST_ASSERT_VAL("file", fd >= 0);
+
+		before = peak_memory();
+		ret = sframe_table__build(&table, fd);
+		close(fd);
+		now = peak_memory();
+
+		pr_debug("%s: %d, %ld KiB\n", hidings[hiding], ret, now - before);
+		TEST_ASSERT_VAL("no more memory", now - before < MEMORY_MAX);
+		if (hiding == HIDE_BY_NUMBER) {
+			TEST_ASSERT_EQUAL("nothing to make a table of", ret, -ENODATA);
+			continue;
+		}
+
+		TEST_ASSERT_VAL("build", !ret);
+		end = ULLONG_MAX;
+		ret = sframe_reader__init(&reader, table.data, table.size, 0) ?:
+		      sframe_reader__find(&reader, TEXT + 0x10, &rule, &signal, &end);
+		text[0] = '\0';
+		if (!ret)
+			sframe_rule__scnprintf(&rule, text, sizeof(text));
+		sframe_table__exit(&table);
+		pr_debug("%s: %d, %s\n", hidings[hiding], ret, text);
+		TEST_ASSERT_VAL("the rule of the other one", !strcmp(text, HIDDEN_TEXT));
+	}
+
+	return TEST_OK;
+}
+
+/* A large section, but not one that is too large */
+#define LARGE		((off_t)128 << 20)
+#define NR_LARGE	4
+/* Long enough for the other threads to get where they must not get */
+#define LARGE_USEC	200000
+
+static void open_large(size_t index __maybe_unused, void *arg)
+{
+	const int *fd = arg;
+	struct sframe_cfi *cfi;
+
+	if (sframe_cfi__open(*fd, &cfi))
+		return;
+	usleep(LARGE_USEC);
+	sframe_cfi__delete(cfi);
+}
+
+/* Many files at a time do not take as many times the memory. */
+static int test__sframe_cfi_large(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	struct image image;
+	Elf64_Shdr *shdrs;
+	Elf64_Ehdr *ehdr;
+	long before, now;
+	int fd;
+
+	build_image(&image);
+	ehdr = (void *)image.data;
+	shdrs = (void *)image.data + ehdr->e_shoff;
+	shdrs[1].sh_size = LARGE;
+	fd = open_image(&image);
+	TEST_ASSERT_VAL("file", fd >= 0);
+	TEST_ASSERT_VAL("hole", !ftruncate(fd, 2 * LARGE));
+
+	before = peak_memory();
+	sframe_parallel__run(NR_LARGE, NR_LARGE, open_large, &fd);
+	now = peak_memory();
+	close(fd);
+
+	pr_debug("%ld KiB\n", now - before);
+	TEST_ASSERT_VAL("it was read", now - before >= LARGE >> 10);
+	TEST_ASSERT_VAL("no more memory", now - before < (LARGE >> 10) + MEMORY_MAX);
+
+	return TEST_OK;
+}
+
+struct signal_threads {
+	pthread_t	caller;
+	unsigned int	nr;
+	unsigned int	nr_blocked;
+};
+
+static void check_signals(size_t index __maybe_unused, void *arg)
+{
+	struct signal_threads *threads = arg;
+	sigset_t set;
+
+	/* Each thread gets one. */
+	usleep(LARGE_USEC);
+	if (pthread_equal(pthread_self(), threads->caller))
+		return;
+
+	__atomic_fetch_add(&threads->nr, 1, __ATOMIC_RELAXED);
+	if (!pthread_sigmask(SIG_SETMASK, NULL, &set) && sigismember(&set, SIGUSR2) &&
+	    sigismember(&set, SIGINT) && sigismember(&set, SIGALRM))
+		__atomic_fetch_add(&threads->nr_blocked, 1, __ATOMIC_RELAXED);
+}
+
+/* A handler runs in the thread that has something to wake up from. */
+static int test__sframe_cfi_signals(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	struct signal_threads threads = { .caller = pthread_self() };
+	sigset_t set;
+
+	sframe_parallel__run(NR_LARGE, NR_LARGE, check_signals, &threads);
+	TEST_ASSERT_VAL("threads", threads.nr > 0);
+	TEST_ASSERT_EQUAL("threads without signals", threads.nr_blocked, threads.nr);
+	TEST_ASSERT_VAL("mask", !pthread_sigmask(SIG_SETMASK, NULL, &set));
+	TEST_ASSERT_VAL("the caller has them", !sigismember(&set, SIGUSR2));
+
+	return TEST_OK;
+}
+
 /* Examples from FIPS 180-2, and what ends where a block does */
 static const struct {
 	const char	*text;
@@ -581,6 +848,24 @@ static int test__sframe_cfi_holes(struct test_suite *test __maybe_unused,
 	return TEST_SKIP;
 }
 
+static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int test__sframe_cfi_large(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int test__sframe_cfi_signals(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
 static int test__sframe_cfi_sha256(struct test_suite *test __maybe_unused,
 				   int subtest __maybe_unused)
 {
@@ -593,6 +878,9 @@ static struct test_case tests__sframe_cfi[] = {
 	TEST_CASE_REASON("Rules", sframe_cfi_rules, "not built with libdw"),
 	TEST_CASE_REASON("Damaged files", sframe_cfi_damaged, "not built with libdw"),
 	TEST_CASE_REASON("Files with holes", sframe_cfi_holes, "not built with libdw"),
+	TEST_CASE_REASON("Hidden programs", sframe_cfi_hidden, "not built with libdw"),
+	TEST_CASE_REASON("Many large files", sframe_cfi_large, "not built with libdw"),
+	TEST_CASE_REASON("Signals of threads", sframe_cfi_signals, "not built with libdw"),
 	TEST_CASE_REASON("SHA-256", sframe_cfi_sha256, "not built with libdw"),
 	{	.name = NULL, }
 };

@@ -1333,7 +1333,7 @@ static int held__queue(struct callchain_deferred *cd, union perf_event *event,
  * @file_path: of the file that @event is from, must stay as long as @cd is in use
  *
  * With an index this is at once. Without one it may be later, and other events may
- * have waited for this one.
+ * have waited for this one, except in a file of another byte order.
  *
  * Return: 0, a negative error code, or what the first callback that did not
  * return 0 has returned.
@@ -1347,8 +1347,12 @@ int callchain_deferred__deliver(struct callchain_deferred *cd,
 		     sample->deferred_cookie;
 	int err;
 
-	/* A recent record is kept, so it is queued even if it is the only event. */
-	if (!cd->indexed &&
+	/*
+	 * A recent record is kept, so it is queued even if it is the only event.
+	 * What waits is parsed again, which with another byte order is not possible:
+	 * the first time swaps raw data where it is.
+	 */
+	if (!cd->indexed && !cd->needs_swap &&
 	    (!list_empty(&cd->held.events) || waits || event__is_record(event)))
 		return held__queue(cd, event, sample, file_offset, file_path);
 

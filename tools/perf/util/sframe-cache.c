@@ -28,7 +28,15 @@
 /* What mkstemp() leaves behind when perf is killed goes after this time. */
 #define SFRAME_CACHE_LEFTOVER	".new-XXXXXX"
 
-static int sframe_cache__path(const struct build_id *bid, char *path, size_t size)
+/* Directories have two characters of the build-id, files the rest. */
+#define SFRAME_CACHE_HEAD	2
+
+struct sframe_cache_name {
+	char	head[SFRAME_CACHE_HEAD + 1];
+	char	tail[SBUILD_ID_SIZE];
+};
+
+static int sframe_cache__name(const struct build_id *bid, struct sframe_cache_name *name)
 {
 	char sbuild_id[SBUILD_ID_SIZE];
 
@@ -36,11 +44,79 @@ static int sframe_cache__path(const struct build_id *bid, char *path, size_t siz
 		return -ENOENT;
 
 	build_id__sprintf(bid, sbuild_id);
-	if ((size_t)snprintf(path, size, "%s/" SFRAME_CACHE_DIR "/%.2s/%s", buildid_dir,
-			     sbuild_id, sbuild_id + 2) >= size)
-		return -ENAMETOOLONG;
-
+	scnprintf(name->head, sizeof(name->head), "%.2s", sbuild_id);
+	scnprintf(name->tail, sizeof(name->tail), "%s", sbuild_id + SFRAME_CACHE_HEAD);
 	return 0;
+}
+
+/*
+ * A table is believed, and files are made and removed: whoever can change the cache
+ * must be the user or root, as with perf's configuration. HOME may be someone else's.
+ */
+static bool sframe_cache__is_own(const struct stat *st)
+{
+	return !st->st_uid || st->st_uid == geteuid();
+}
+
+/* Open a directory of the cache; @flags: O_NOFOLLOW or 0 */
+static int sframe_cache__open_dir(int at, const char *name, int flags)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+
+	if (fstat(fd, &st) || !sframe_cache__is_own(&st)) {
+		pr_debug("%s in %s is not used: it is not of the current user or root\n", name,
+			 buildid_dir);
+		close(fd);
+		return -EPERM;
+	}
+
+	return fd;
+}
+
+static int sframe_cache__open_sub(int at, const char *name, bool create)
+{
+	if (create && mkdirat(at, name, 0755) && errno != EEXIST)
+		return -errno;
+
+	return sframe_cache__open_dir(at, name, O_NOFOLLOW);
+}
+
+static int sframe_cache__open_top(bool create)
+{
+	int top, fd;
+
+	if (create && mkdir_p(buildid_dir, 0755))
+		return -errno;
+
+	top = sframe_cache__open_dir(AT_FDCWD, buildid_dir, 0);
+	if (top < 0)
+		return top;
+
+	fd = sframe_cache__open_sub(top, SFRAME_CACHE_DIR, create);
+	close(top);
+	return fd;
+}
+
+/* The directory that tables with this name are in */
+static int sframe_cache__open(const char *head, bool create)
+{
+	int top = sframe_cache__open_top(create), fd;
+
+	if (top < 0)
+		return top;
+
+	fd = sframe_cache__open_sub(top, head, create);
+	close(top);
+	return fd;
+}
+
+static int sframe_cache__open_table(int dir, const char *tail)
+{
+	return openat(dir, tail, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
 /* Read all of a file. Not mapped: someone may truncate it. */
@@ -51,7 +127,8 @@ static int sframe_cache__read(int fd, void **data, size_t *size)
 
 	if (fstat(fd, &st))
 		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > SFRAME_SIZE_MAX)
+	if (!S_ISREG(st.st_mode) || !sframe_cache__is_own(&st) ||
+	    st.st_size <= 0 || st.st_size > SFRAME_SIZE_MAX)
 		return -ESTALE;
 
 	buf = malloc(st.st_size);
@@ -103,25 +180,31 @@ static void sframe_cache__touch(int fd)
  * @fingerprint: Of what a table would be made of now, see &struct sframe_aux
  * @table:	Receives the table, to be freed by sframe_table__exit()
  *
- * Return: 0; -ENOENT - there is none; -ESTALE - there was one, but it is damaged or
- *	   not for this file; it has been removed; other errors of open().
+ * Return: 0; -ENOENT - there is none; -EPERM - the cache is of another user; -ESTALE -
+ *	   there was one, but it is damaged or not for this file; it has been removed;
+ *	   other errors of open().
  */
 int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 		       struct sframe_table *table)
 {
+	struct sframe_cache_name name;
 	struct sframe_aux aux;
-	char path[PATH_MAX];
-	int fd, err;
+	int dir, fd, err;
 
 	*table = (struct sframe_table) { };
 
-	err = sframe_cache__path(bid, path, sizeof(path));
+	err = sframe_cache__name(bid, &name);
 	if (err)
 		return err;
 
-	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
+	dir = sframe_cache__open(name.head, /*create=*/false);
+	if (dir < 0)
+		return dir;
+	fd = sframe_cache__open_table(dir, name.tail);
+	if (fd < 0) {
+		err = -errno;
+		goto out;
+	}
 
 	err = sframe_cache__read(fd, &table->data, &table->size);
 	if (!err)
@@ -135,8 +218,8 @@ int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 		sframe_table__exit(table);
 		*table = (struct sframe_table) { };
 		if (err == -ESTALE) {
-			pr_debug("%s is stale\n", path);
-			unlink(path);
+			pr_debug("%s%s is stale\n", name.head, name.tail);
+			unlinkat(dir, name.tail, 0);
 		}
 	} else {
 		table->bid = *bid;
@@ -145,6 +228,8 @@ int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 	}
 
 	close(fd);
+out:
+	close(dir);
 	return err;
 }
 
@@ -154,27 +239,29 @@ int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
  *
  * Others see all of it or nothing.
  *
- * Return: 0; -ENOENT - its file has no build-id; other errors of the file system.
+ * Return: 0; -ENOENT - its file has no build-id; -EPERM - the cache is of another
+ *	   user; other errors of the file system.
  */
 int sframe_cache__store(const struct sframe_table *table)
 {
-	char path[PATH_MAX], dir[PATH_MAX], new[PATH_MAX];
-	int fd, err;
+	struct sframe_cache_name name;
+	char new[64];
+	int dir, fd, err;
 
-	err = sframe_cache__path(&table->bid, path, sizeof(path));
+	err = sframe_cache__name(&table->bid, &name);
 	if (err)
 		return err;
 
-	scnprintf(dir, sizeof(dir), "%s", path);
-	*strrchr(dir, '/') = '\0';
-	if (mkdir_p(dir, 0755))
-		return -errno;
+	dir = sframe_cache__open(name.head, /*create=*/true);
+	if (dir < 0)
+		return dir;
 
-	if ((size_t)snprintf(new, sizeof(new), "%s/" SFRAME_CACHE_LEFTOVER, dir) >= sizeof(new))
-		return -ENAMETOOLONG;
+	scnprintf(new, sizeof(new), "/proc/self/fd/%d/" SFRAME_CACHE_LEFTOVER, dir);
 	fd = mkstemp(new);
-	if (fd < 0)
-		return -errno;
+	if (fd < 0) {
+		err = -errno;
+		goto out;
+	}
 
 	if (writen(fd, table->data, table->size) != (ssize_t)table->size)
 		err = -errno ?: -EIO;
@@ -182,11 +269,12 @@ int sframe_cache__store(const struct sframe_table *table)
 		err = -errno;
 	if (close(fd) && !err)
 		err = -errno;
-	if (!err && rename(new, path))
+	if (!err && renameat(AT_FDCWD, new, dir, name.tail))
 		err = -errno;
 	if (err)
 		unlink(new);
-
+out:
+	close(dir);
 	return err;
 }
 
@@ -199,46 +287,61 @@ static bool sframe_cache__is_hex(const char *name)
 	return !*name;
 }
 
-static int sframe_cache__visit(const char *dir, const char *head, const char *name,
+static int sframe_cache__visit(int dir, const char *head, const char *tail,
 			       sframe_cache_fn fn, void *arg)
 {
-	struct sframe_cache_entry entry = { };
-	char path[PATH_MAX], sbuild_id[SBUILD_ID_SIZE];
+	struct sframe_cache_entry entry = { .head = head, .tail = tail };
+	char sbuild_id[SBUILD_ID_SIZE];
 	struct sframe_aux aux;
 	void *data = NULL;
 	struct stat st;
 	size_t size;
-	int fd, ret;
+	int fd;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s/%s", dir, head, name) >= sizeof(path))
-		return 0;
-	if (lstat(path, &st) || !S_ISREG(st.st_mode))
+	if (fstatat(dir, tail, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
 		return 0;
 
 	/* Anything else that is here is what was left behind. */
-	if (sframe_cache__is_hex(name) &&
-	    (size_t)snprintf(sbuild_id, sizeof(sbuild_id), "%s%s", head, name) <
+	if (sframe_cache__is_hex(tail) &&
+	    (size_t)snprintf(sbuild_id, sizeof(sbuild_id), "%s%s", head, tail) <
 	    sizeof(sbuild_id)) {
-		fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		fd = sframe_cache__open_table(dir, tail);
 		if (fd >= 0) {
 			entry.valid = !sframe_cache__read(fd, &data, &size) &&
 				      !sframe_cache__validate(data, size, &aux, &entry.stats);
 			free(data);
 			close(fd);
 		}
-	} else if (!strncmp(name, SFRAME_CACHE_LEFTOVER, 5) &&
+	} else if (!strncmp(tail, SFRAME_CACHE_LEFTOVER, 5) &&
 		   st.st_mtime + SFRAME_CACHE_SECONDS < time(NULL)) {
 		scnprintf(sbuild_id, sizeof(sbuild_id), "%s", "(left behind)");
 	} else {
 		return 0;
 	}
 
-	entry.path = path;
 	entry.sbuild_id = sbuild_id;
 	entry.size = st.st_size;
 	entry.used = st.st_mtime;
-	ret = fn(&entry, arg);
+	return fn(&entry, arg);
+}
 
+/* Takes @fd over. */
+static int sframe_cache__visit_dir(int fd, const char *head, sframe_cache_fn fn, void *arg)
+{
+	struct dirent *tail;
+	int ret = 0;
+	DIR *dir;
+
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return 0;
+	}
+
+	while (!ret && (tail = readdir(dir)) != NULL)
+		ret = sframe_cache__visit(fd, head, tail->d_name, fn, arg);
+
+	closedir(dir);
 	return ret;
 }
 
@@ -247,40 +350,40 @@ static int sframe_cache__visit(const char *dir, const char *head, const char *na
  * @fn:		Called for each table that is there; not 0 ends it
  * @arg:	For @fn
  *
- * Return: 0, also if there is no cache; what @fn returned; errors of opendir().
+ * Return: 0, also if there is no cache; what @fn returned; -EPERM - the cache is of
+ *	   another user; other errors of open().
  */
 int sframe_cache__for_each(sframe_cache_fn fn, void *arg)
 {
-	char top[PATH_MAX], sub[PATH_MAX];
-	struct dirent *head, *name;
-	DIR *top_dir, *sub_dir;
-	int ret = 0;
+	int top = sframe_cache__open_top(/*create=*/false), sub, ret = 0;
+	struct dirent *head;
+	DIR *dir;
 
-	if ((size_t)snprintf(top, sizeof(top), "%s/" SFRAME_CACHE_DIR, buildid_dir) >= sizeof(top))
-		return -ENAMETOOLONG;
+	if (top < 0)
+		return top == -ENOENT ? 0 : top;
 
-	top_dir = opendir(top);
-	if (!top_dir)
-		return errno == ENOENT ? 0 : -errno;
-
-	while (!ret && (head = readdir(top_dir)) != NULL) {
-		if (strlen(head->d_name) != 2 || !sframe_cache__is_hex(head->d_name) ||
-		    (size_t)snprintf(sub, sizeof(sub), "%s/%s", top, head->d_name) >= sizeof(sub))
-			continue;
-		sub_dir = opendir(sub);
-		if (!sub_dir)
-			continue;
-		while (!ret && (name = readdir(sub_dir)) != NULL)
-			ret = sframe_cache__visit(top, head->d_name, name->d_name, fn, arg);
-		closedir(sub_dir);
+	dir = fdopendir(top);
+	if (!dir) {
+		close(top);
+		return -ENOMEM;
 	}
 
-	closedir(top_dir);
+	while (!ret && (head = readdir(dir)) != NULL) {
+		if (strlen(head->d_name) != SFRAME_CACHE_HEAD ||
+		    !sframe_cache__is_hex(head->d_name))
+			continue;
+		sub = sframe_cache__open_sub(top, head->d_name, /*create=*/false);
+		if (sub >= 0)
+			ret = sframe_cache__visit_dir(sub, head->d_name, fn, arg);
+	}
+
+	closedir(dir);
 	return ret;
 }
 
 struct sframe_cache_item {
-	char	*path;
+	char	head[SFRAME_CACHE_HEAD + 1];
+	char	*tail;
 	u64	size;
 	time_t	used;
 	bool	valid;
@@ -309,8 +412,9 @@ static int sframe_cache__collect(const struct sframe_cache_entry *entry, void *a
 	}
 
 	item = &all->items[all->nr];
-	item->path = strdup(entry->path);
-	if (!item->path)
+	scnprintf(item->head, sizeof(item->head), "%s", entry->head);
+	item->tail = strdup(entry->tail);
+	if (!item->tail)
 		return -ENOMEM;
 	item->size = entry->size;
 	item->used = entry->used;
@@ -330,11 +434,25 @@ static int sframe_cache_item__cmp(const void *a, const void *b)
 	return x->used > y->used ? -1 : x->used < y->used;
 }
 
+static int sframe_cache__remove(const struct sframe_cache_item *item)
+{
+	int dir = sframe_cache__open(item->head, /*create=*/false);
+	int err;
+
+	if (dir < 0)
+		return dir;
+
+	err = unlinkat(dir, item->tail, 0) ? -errno : 0;
+	close(dir);
+	return err;
+}
+
 /**
  * sframe_cache__prune - Remove tables
  * @prune:	Which
  *
- * Return: 0; -ENOMEM; errors of opendir() and unlink().
+ * Return: 0; -ENOMEM; -EPERM - the cache is of another user; other errors of open()
+ *	   and unlink().
  */
 int sframe_cache__prune(struct sframe_cache_prune *prune)
 {
@@ -358,16 +476,16 @@ int sframe_cache__prune(struct sframe_cache_prune *prune)
 			prune->left_size += item->size;
 			continue;
 		}
-		if (unlink(item->path) && errno != ENOENT) {
-			err = -errno;
+		err = sframe_cache__remove(item);
+		if (err && err != -ENOENT)
 			break;
-		}
+		err = 0;
 		prune->removed++;
 		prune->removed_size += item->size;
 	}
 
 	for (i = 0; i < all.nr; i++)
-		zfree(&all.items[i].path);
+		zfree(&all.items[i].tail);
 	free(all.items);
 
 	return err;

@@ -11,7 +11,8 @@
 
 /**
  * struct sframe_cache_entry - A file in the cache
- * @path:	Where it is
+ * @head:	Directory that it is in
+ * @tail:	Its name there
  * @sbuild_id:	Build-id of the file that it is for
  * @size:	Its size in bytes
  * @used:	When it was last used, within a day
@@ -19,7 +20,8 @@
  * @stats:	What it covers, if @valid
  */
 struct sframe_cache_entry {
-	const char		*path;
+	const char		*head;
+	const char		*tail;
 	const char		*sbuild_id;
 	u64			size;
 	time_t			used;

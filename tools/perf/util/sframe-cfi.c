@@ -8,12 +8,14 @@
  * into the few forms that the format has.
  *
  * Files may be hostile. libdw bounds what it reads, but not the time and memory
- * that it takes, so CFI programs are looked through before it runs them.
+ * that it takes. So it sees just a copy of the section, with nothing in it but
+ * programs that were looked through before.
  */
 #include <dwarf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/kernel.h>
@@ -42,6 +44,13 @@
  * No more than this is read, all sections together.
  */
 #define SFRAME_CFI_SIZE_MAX	(256U << 20)
+
+/*
+ * Files are read by as many threads as there are CPUs, and what is made of a section
+ * takes several times its size. Of files that have more than this, which is more than
+ * most have, there is one at a time.
+ */
+#define SFRAME_CFI_SIZE_SMALL	(4U << 20)
 
 /* Notes and section names that are larger than this are not looked at. */
 #define SFRAME_NOTE_SIZE_MAX	SZ_64K
@@ -76,17 +85,49 @@ struct sframe_segment {
 };
 
 /**
+ * struct sframe_cfi_cie - What FDEs have in common
+ * @off:	Where it is in the section
+ * @valid:	It makes sense
+ * @encoding:	Of addresses
+ * @augmented:	FDEs have more data before their programs
+ * @len:	Length of its own program
+ * @states:	States that remain remembered at its end
+ */
+struct sframe_cfi_cie {
+	Dwarf_Off	off;
+	bool		valid;
+	u8		encoding;
+	bool		augmented;
+	u64		len;
+	u32		states;
+};
+
+/**
  * struct sframe_cfi_source - A section with CFI
- * @cfi:	What libdw makes of it
  * @data:	Its bytes
+ * @size:	Up to where there are entries
  * @addr:	Its address
  * @eh:		It is .eh_frame rather than .debug_frame
+ * @cies:	Its CIEs, by offset
+ * @nr_cies:	How many
+ * @room_cies:	How many there is room for
+ * @image:	An ELF file with nothing but what was looked through, or NULL
+ * @elf:	The same for libelf
+ * @dwarf:	The same for libdw, if it is .debug_frame
+ * @cfi:	What libdw makes of it
  */
 struct sframe_cfi_source {
-	Dwarf_CFI	*cfi;
-	Elf_Data	*data;
-	u64		addr;
-	bool		eh;
+	Elf_Data		*data;
+	u64			size;
+	u64			addr;
+	bool			eh;
+	struct sframe_cfi_cie	*cies;
+	size_t			nr_cies;
+	size_t			room_cies;
+	void			*image;
+	Elf			*elf;
+	Dwarf			*dwarf;
+	Dwarf_CFI		*cfi;
 };
 
 enum {
@@ -99,12 +140,16 @@ enum {
  * struct sframe_cfi_fde - A function in a section with CFI
  * @start:	Its first address
  * @end:	End of it
+ * @reach:	The same as the section has it, beyond the segment and other functions
+ * @off:	Where it is in the section
  * @source:	Which section
  * @damaged:	Not to be given to libdw
  */
 struct sframe_cfi_fde {
 	u64		start;
 	u64		end;
+	u64		reach;
+	Dwarf_Off	off;
 	u8		source;
 	bool		damaged;
 };
@@ -112,9 +157,6 @@ struct sframe_cfi_fde {
 /**
  * struct sframe_cfi - A file
  * @elf:	The file
- * @debug_image: An ELF file with nothing but .debug_frame, or NULL
- * @debug_elf:	The same for libelf
- * @dwarf:	The same for libdw
  * @source:	Its sections with CFI; those that it lacks have no data
  * @segments:	Where its code is, sorted
  * @nr_segments: How many
@@ -125,14 +167,14 @@ struct sframe_cfi_fde {
  * @code:	Bytes of code
  * @bid:	Build-id; its size is 0 if there is none
  * @read:	Bytes that libelf was asked for so far, see SFRAME_CFI_SIZE_MAX
+ * @large:	This is the file with more than SFRAME_CFI_SIZE_SMALL
+ * @stop:	Tells whether to give up, or NULL
+ * @stop_arg:	For @stop
  * @sha:	Of what makes a difference to the table
  * @fingerprint: Result of that
  */
 struct sframe_cfi {
 	Elf				*elf;
-	void				*debug_image;
-	Elf				*debug_elf;
-	Dwarf				*dwarf;
 	struct sframe_cfi_source	source[SFRAME_SOURCE_NR];
 	struct sframe_segment		*segments;
 	size_t				nr_segments;
@@ -143,6 +185,9 @@ struct sframe_cfi {
 	u64				code;
 	struct build_id			bid;
 	u64				read;
+	bool				large;
+	sframe_stop_fn			stop;
+	const void			*stop_arg;
 	struct sha256			sha;
 	u8				fingerprint[SHA256_SIZE];
 };
@@ -165,11 +210,19 @@ static void sframe_cfi__mix_data(struct sframe_cfi *cfi, const Elf_Data *data)
 		sha256__add(&cfi->sha, data->d_buf, data->d_size);
 }
 
+/* Held by the thread that has the one large file, from here until it is deleted. */
+static pthread_mutex_t sframe_cfi_large = PTHREAD_MUTEX_INITIALIZER;
+
 /* May @size bytes more be read? */
 static bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
 {
 	if (size > SFRAME_CFI_SIZE_MAX - cfi->read)
 		return false;
+
+	if (!cfi->large && size > SFRAME_CFI_SIZE_SMALL - cfi->read) {
+		pthread_mutex_lock(&sframe_cfi_large);
+		cfi->large = true;
+	}
 
 	cfi->read += size;
 	return true;
@@ -304,8 +357,9 @@ static int sframe_cfi__read_section(struct sframe_cfi *cfi, Elf_Scn *scn,
 	}
 
 	source->data = elf_rawdata(scn, NULL);
-	source->addr = shdr->sh_addr;
 	source->eh = which == SFRAME_SOURCE_EH;
+	/* libdw takes the other one to be nowhere. */
+	source->addr = source->eh ? shdr->sh_addr : 0;
 
 	sframe_cfi__mix(cfi, which);
 	sframe_cfi__mix(cfi, shdr->sh_addr);
@@ -314,23 +368,7 @@ static int sframe_cfi__read_section(struct sframe_cfi *cfi, Elf_Scn *scn,
 	return 0;
 }
 
-/* libdw finds functions by the table in .eh_frame_hdr, if that comes first. */
-static int sframe_cfi__read_index(struct sframe_cfi *cfi, Elf_Scn *scn,
-				  const GElf_Shdr *shdr)
-{
-	if (shdr->sh_type == SHT_NOBITS)
-		return 0;
-	if (!sframe_cfi__afford(cfi, shdr->sh_size))
-		return -EFBIG;
-
-	sframe_cfi__mix(cfi, SFRAME_SOURCE_NR);
-	sframe_cfi__mix(cfi, shdr->sh_addr);
-	sframe_cfi__mix_data(cfi, elf_rawdata(scn, NULL));
-
-	return 0;
-}
-
-/* Find all that is of interest in the file. libdw looks for the same names. */
+/* Find all that is of interest in the file. */
 static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 {
 	bool seen[SFRAME_SOURCE_NR] = { };
@@ -362,12 +400,6 @@ static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 		if (!name)
 			continue;
 
-		if (!strcmp(name, ".eh_frame_hdr") && !seen[SFRAME_SOURCE_EH]) {
-			err = sframe_cfi__read_index(cfi, scn, &shdr);
-			if (err)
-				return err;
-		}
-
 		if (!strcmp(name, ".eh_frame"))
 			which = SFRAME_SOURCE_EH;
 		else if (!strcmp(name, ".debug_frame"))
@@ -375,7 +407,7 @@ static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 		else
 			continue;
 
-		/* libdw takes the first one, and none if that is not good. */
+		/* The first one counts, and none if that is not good. */
 		if (seen[which])
 			continue;
 		seen[which] = true;
@@ -397,78 +429,12 @@ static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 }
 
 /**
- * struct sframe_debug_image - An ELF file in front of .debug_frame
- * @ehdr:	Its header
- * @shdrs:	Its sections
- * @names:	Their names
- * @data:	The section
- *
- * libdw reads all debug sections of a file, and unpacks them, when it looks for
- * .debug_frame. So it gets that one alone.
- */
-struct sframe_debug_image {
-	Elf64_Ehdr	ehdr;
-	Elf64_Shdr	shdrs[3];
-	char		names[24];
-	u8		data[];
-};
-
-static int sframe_cfi__open_debug(struct sframe_cfi *cfi)
-{
-	static const char names[] = "\0.debug_frame\0.shstrtab";
-	const Elf_Data *data = cfi->source[SFRAME_SOURCE_DEBUG].data;
-	struct sframe_debug_image *image;
-	Elf64_Shdr *shdr;
-
-	BUILD_BUG_ON(sizeof(names) > sizeof(image->names));
-
-	image = malloc(sizeof(*image) + data->d_size);
-	if (!image)
-		return -ENOMEM;
-	cfi->debug_image = image;
-
-	memset(image, 0, sizeof(*image));
-	memcpy(image->names, names, sizeof(names));
-	if (data->d_size)
-		memcpy(image->data, data->d_buf, data->d_size);
-
-	memcpy(image->ehdr.e_ident, elf_getident(cfi->elf, NULL), EI_NIDENT);
-	image->ehdr.e_type	= cpu_to_le16(ET_DYN);
-	image->ehdr.e_machine	= cpu_to_le16(EM_X86_64);
-	image->ehdr.e_version	= cpu_to_le32(EV_CURRENT);
-	image->ehdr.e_ehsize	= cpu_to_le16(sizeof(image->ehdr));
-	image->ehdr.e_shoff	= cpu_to_le64(offsetof(struct sframe_debug_image, shdrs));
-	image->ehdr.e_shentsize	= cpu_to_le16(sizeof(image->shdrs[0]));
-	image->ehdr.e_shnum	= cpu_to_le16(ARRAY_SIZE(image->shdrs));
-	image->ehdr.e_shstrndx	= cpu_to_le16(2);
-
-	shdr = &image->shdrs[1];
-	shdr->sh_name	= cpu_to_le32(1);
-	shdr->sh_type	= cpu_to_le32(SHT_PROGBITS);
-	shdr->sh_offset	= cpu_to_le64(offsetof(struct sframe_debug_image, data));
-	shdr->sh_size	= cpu_to_le64(data->d_size);
-	shdr->sh_addralign = cpu_to_le64(1);
-
-	shdr = &image->shdrs[2];
-	shdr->sh_name	= cpu_to_le32(1 + sizeof(".debug_frame"));
-	shdr->sh_type	= cpu_to_le32(SHT_STRTAB);
-	shdr->sh_offset	= cpu_to_le64(offsetof(struct sframe_debug_image, names));
-	shdr->sh_size	= cpu_to_le64(sizeof(names));
-	shdr->sh_addralign = cpu_to_le64(1);
-
-	cfi->debug_elf = elf_memory((char *)image, sizeof(*image) + data->d_size);
-	if (cfi->debug_elf)
-		cfi->dwarf = dwarf_begin_elf(cfi->debug_elf, DWARF_C_READ, NULL);
-	if (cfi->dwarf)
-		cfi->source[SFRAME_SOURCE_DEBUG].cfi = dwarf_getcfi(cfi->dwarf);
-
-	return 0;
-}
-
-/**
  * sframe_cfi__open - Look at a file
  * @fd:		File; must stay open
  * @pcfi:	Receives what there is to know before its CFI is read
+ *
+ * Waits while another thread has a large file open, and so must not be called by one
+ * that has a file open already.
  *
  * Return: 0; -ENOEXEC - this is no ELF file; -EOPNOTSUPP - it is not a program or
  *	   library for x86-64; -ENODATA - it has no CFI; -EFBIG - it has too much of
@@ -513,24 +479,48 @@ error:
 	return err;
 }
 
+static void sframe_cfi_source__exit(struct sframe_cfi_source *source)
+{
+	/* That of .debug_frame belongs to the Dwarf. */
+	if (source->cfi && source->eh)
+		dwarf_cfi_end(source->cfi);
+	if (source->dwarf)
+		dwarf_end(source->dwarf);
+	if (source->elf)
+		elf_end(source->elf);
+	zfree(&source->image);
+	zfree(&source->cies);
+}
+
+/* By the thread that opened it */
 void sframe_cfi__delete(struct sframe_cfi *cfi)
 {
+	u8 i;
+
 	if (!cfi)
 		return;
 
-	/* That of .debug_frame belongs to the Dwarf. */
-	if (cfi->source[SFRAME_SOURCE_EH].cfi)
-		dwarf_cfi_end(cfi->source[SFRAME_SOURCE_EH].cfi);
-	if (cfi->dwarf)
-		dwarf_end(cfi->dwarf);
-	if (cfi->debug_elf)
-		elf_end(cfi->debug_elf);
+	for (i = 0; i < SFRAME_SOURCE_NR; i++)
+		sframe_cfi_source__exit(&cfi->source[i]);
 	if (cfi->elf)
 		elf_end(cfi->elf);
-	zfree(&cfi->debug_image);
 	zfree(&cfi->segments);
 	zfree(&cfi->fdes);
+	if (cfi->large)
+		pthread_mutex_unlock(&sframe_cfi_large);
 	free(cfi);
+}
+
+/**
+ * sframe_cfi__stop_if - Set when to give up
+ * @cfi:	File
+ * @stop:	Asked for each row, or NULL
+ * @arg:	For @stop
+ */
+void sframe_cfi__stop_if(struct sframe_cfi *cfi, sframe_stop_fn stop, const void *arg)
+{
+	cfi->stop = stop;
+	cfi->stop_arg = arg;
 }
 
 const struct build_id *sframe_cfi__build_id(const struct sframe_cfi *cfi)
@@ -579,7 +569,10 @@ static void sframe_cursor__skip(struct sframe_cursor *cursor, u64 size)
 		cursor->at += size;
 }
 
-/* Both kinds of LEB128: those that are signed are only to be skipped. */
+/*
+ * Both kinds of LEB128: those that are signed are only to be skipped. libdw reads no
+ * more bytes than 64 bits take, and would take what follows for something else.
+ */
 static u64 sframe_cursor__leb128(struct sframe_cursor *cursor, bool is_signed)
 {
 	unsigned int shift = 0;
@@ -588,7 +581,9 @@ static u64 sframe_cursor__leb128(struct sframe_cursor *cursor, bool is_signed)
 
 	do {
 		byte = sframe_cursor__get(cursor, sizeof(byte));
-		if (shift < 64)
+		if (shift >= 64)
+			cursor->bad = true;
+		else
 			value |= (u64)(byte & 0x7f) << shift;
 		shift += 7;
 	} while ((byte & 0x80) && !cursor->bad);
@@ -647,24 +642,6 @@ static u64 sframe_cursor__encoded(struct sframe_cursor *cursor, u8 encoding, u64
 		return 0;
 	}
 }
-
-/**
- * struct sframe_cfi_cie - What FDEs have in common
- * @off:	Where it is in the section
- * @valid:	There is one at @off, and it makes sense
- * @encoding:	Of addresses
- * @augmented:	FDEs have more data before their programs
- * @len:	Length of its own program
- * @states:	States that remain remembered at its end
- */
-struct sframe_cfi_cie {
-	Dwarf_Off	off;
-	bool		valid;
-	u8		encoding;
-	bool		augmented;
-	u64		len;
-	u32		states;
-};
 
 /*
  * Look through a CFI program: would libdw take much memory for it? Counts how
@@ -767,30 +744,50 @@ static bool sframe_cfi__sane(const u8 *start, const u8 *end, u8 encoding,
 	return !cursor.bad;
 }
 
-static void sframe_cfi__decode_cie(const struct sframe_cfi_source *source,
-				   const unsigned char *e_ident, Dwarf_Off off,
-				   struct sframe_cfi_cie *cie)
+/* With room for one more; returns NULL and leaves @array alone if there is none. */
+static void *sframe_array__grow(void *array, size_t nr, size_t *room, size_t size)
+{
+	size_t more = max(*room * 2, (size_t)64);
+	void *new;
+
+	if (nr < *room)
+		return array;
+
+	new = realloc(array, more * size);
+	if (new)
+		*room = more;
+
+	return new;
+}
+
+static int sframe_cfi__add_cie(struct sframe_cfi_source *source, const Dwarf_CIE *raw,
+			       Dwarf_Off off)
 {
 	struct sframe_cursor cursor;
-	Dwarf_CFI_Entry entry;
+	struct sframe_cfi_cie *cie;
 	const char *letter;
-	Dwarf_Off next;
 	u64 rows = 0;
+	void *new;
 
+	new = sframe_array__grow(source->cies, source->nr_cies, &source->room_cies,
+				 sizeof(*source->cies));
+	if (!new)
+		return -ENOMEM;
+	source->cies = new;
+	cie = &source->cies[source->nr_cies++];
 	*cie = (struct sframe_cfi_cie) { .off = off, .encoding = DW_EH_PE_absptr, };
 
-	if (dwarf_next_cfi(e_ident, source->data, source->eh, off, &next, &entry) ||
-	    !dwarf_cfi_cie_p(&entry))
-		return;
-
-	letter = entry.cie.augmentation;
+	/* Without the length of its data there can be none. */
+	letter = raw->augmentation;
 	if (*letter == 'z') {
 		cie->augmented = true;
 		letter++;
+	} else if (*letter) {
+		return 0;
 	}
 
-	cursor.at = entry.cie.augmentation_data;
-	cursor.end = cursor.at + entry.cie.augmentation_data_size;
+	cursor.at = raw->augmentation_data;
+	cursor.end = cursor.at + raw->augmentation_data_size;
 	cursor.bad = false;
 
 	for (; *letter; letter++) {
@@ -810,42 +807,60 @@ static void sframe_cfi__decode_cie(const struct sframe_cfi_source *source,
 		case 'B':
 			break;
 		default:
-			return;
+			return 0;
 		}
 	}
 
-	cie->len = entry.cie.initial_instructions_end - entry.cie.initial_instructions;
+	cie->len = raw->initial_instructions_end - raw->initial_instructions;
 	cie->valid = !cursor.bad &&
-		     sframe_cfi__sane(entry.cie.initial_instructions,
-				      entry.cie.initial_instructions_end,
+		     sframe_cfi__sane(raw->initial_instructions,
+				      raw->initial_instructions_end,
 				      cie->encoding, &cie->states, &rows);
+	return 0;
+}
+
+static int sframe_cfi_cie__cmp(const void *key, const void *item)
+{
+	const struct sframe_cfi_cie *cie = item;
+	Dwarf_Off off = *(const Dwarf_Off *)key;
+
+	return off < cie->off ? -1 : off > cie->off;
+}
+
+/*
+ * Not what is hidden in another entry, of which the copy for libdw may have
+ * nothing. CIEs come before the FDEs that refer to them.
+ */
+static const struct sframe_cfi_cie *
+sframe_cfi__find_cie(const struct sframe_cfi_source *source, Dwarf_Off off)
+{
+	if (!source->nr_cies)
+		return NULL;
+
+	return bsearch(&off, source->cies, source->nr_cies, sizeof(*source->cies),
+		       sframe_cfi_cie__cmp);
 }
 
 static int sframe_cfi__add_fde(struct sframe_cfi *cfi, const struct sframe_cfi_fde *fde)
 {
-	size_t room;
-	void *new;
+	void *new = sframe_array__grow(cfi->fdes, cfi->nr_fdes, &cfi->room_fdes,
+				       sizeof(*cfi->fdes));
 
-	if (cfi->nr_fdes == cfi->room_fdes) {
-		room = max(cfi->room_fdes * 2, (size_t)1024);
-		new = realloc(cfi->fdes, room * sizeof(*cfi->fdes));
-		if (!new)
-			return -ENOMEM;
-		cfi->fdes = new;
-		cfi->room_fdes = room;
-	}
+	if (!new)
+		return -ENOMEM;
 
+	cfi->fdes = new;
 	cfi->fdes[cfi->nr_fdes++] = *fde;
 	return 0;
 }
 
-static int sframe_cfi__decode_fde(struct sframe_cfi *cfi, u8 which,
+static int sframe_cfi__decode_fde(struct sframe_cfi *cfi, u8 which, Dwarf_Off off,
 				  const Dwarf_FDE *raw, const struct sframe_cfi_cie *cie)
 {
 	const struct sframe_cfi_source *source = &cfi->source[which];
 	struct sframe_cursor cursor = { .at = raw->start, .end = raw->end };
 	const u8 *first = source->data->d_buf;
-	struct sframe_cfi_fde fde = { .source = which };
+	struct sframe_cfi_fde fde = { .off = off, .source = which };
 	u32 states = cie->states;
 	u64 size, work, rows = 1;
 
@@ -856,6 +871,7 @@ static int sframe_cfi__decode_fde(struct sframe_cfi *cfi, u8 which,
 		return 0;
 
 	fde.end = fde.start + size;
+	fde.reach = fde.end;
 	if (fde.end < fde.start || !sframe_cfi__clip(cfi, &fde.start, &fde.end))
 		return 0;
 
@@ -876,36 +892,82 @@ static int sframe_cfi__decode_fde(struct sframe_cfi *cfi, u8 which,
 	return sframe_cfi__add_fde(cfi, &fde);
 }
 
+/**
+ * struct sframe_entry - A CIE or FDE in a section
+ * @id:		Where it says what it is
+ * @id_size:	How many bytes that takes
+ * @end:	End of it
+ */
+struct sframe_entry {
+	u64		id;
+	unsigned int	id_size;
+	u64		end;
+};
+
+/* Returns false at the end of the section, or if nothing good follows. */
+static bool sframe_entry__find(const Elf_Data *data, u64 off, struct sframe_entry *entry)
+{
+	struct sframe_cursor cursor;
+	u64 len;
+
+	if (off >= data->d_size)
+		return false;
+
+	cursor = (struct sframe_cursor) {
+		.at = data->d_buf + off, .end = data->d_buf + data->d_size,
+	};
+	entry->id_size = sizeof(u32);
+	len = sframe_cursor__get(&cursor, sizeof(u32));
+	if (len == 0xffffffff) {
+		entry->id_size = sizeof(u64);
+		len = sframe_cursor__get(&cursor, sizeof(u64));
+	}
+
+	entry->id = cursor.at - (const u8 *)data->d_buf;
+	entry->end = entry->id + len;
+	/* At least the version of a CIE follows. */
+	return !cursor.bad && len > entry->id_size && len <= data->d_size - entry->id;
+}
+
 static int sframe_cfi__read_source(struct sframe_cfi *cfi, u8 which)
 {
-	const struct sframe_cfi_source *source = &cfi->source[which];
+	struct sframe_cfi_source *source = &cfi->source[which];
 	const unsigned char *e_ident = (void *)elf_getident(cfi->elf, NULL);
-	struct sframe_cfi_cie cie = { .off = (Dwarf_Off)-1 };
-	Dwarf_Off off = 0, next;
-	Dwarf_CFI_Entry entry;
+	const struct sframe_cfi_cie *cie;
+	struct sframe_entry entry;
+	Dwarf_CFI_Entry raw;
+	Dwarf_Off next;
+	u64 off;
 	int ret;
 
-	if (!source->cfi)
+	if (!source->data || !source->data->d_buf)
 		return 0;
 
-	/* Ends: the offset grows. */
-	for (;; off = next) {
-		next = off;
-		ret = dwarf_next_cfi(e_ident, source->data, source->eh, off, &next, &entry);
-		if (ret > 0 || next <= off || next == (Dwarf_Off)-1)
+	for (off = 0; sframe_entry__find(source->data, off, &entry); off = entry.end) {
+		source->size = entry.end;
+
+		ret = dwarf_next_cfi(e_ident, source->data, source->eh, off, &next, &raw);
+		if (ret > 0)
 			return 0;
-		if (ret < 0 || dwarf_cfi_cie_p(&entry))
+		if (ret < 0)
 			continue;
 
-		if (cie.off != entry.fde.CIE_pointer)
-			sframe_cfi__decode_cie(source, e_ident, entry.fde.CIE_pointer, &cie);
-		if (!cie.valid)
+		if (dwarf_cfi_cie_p(&raw)) {
+			ret = sframe_cfi__add_cie(source, &raw.cie, off);
+			if (ret)
+				return ret;
 			continue;
+		}
 
-		ret = sframe_cfi__decode_fde(cfi, which, &entry.fde, &cie);
+		cie = sframe_cfi__find_cie(source, raw.fde.CIE_pointer);
+		if (!cie || !cie->valid)
+			continue;
+		ret = sframe_cfi__decode_fde(cfi, which, off, &raw.fde, cie);
 		if (ret)
 			return ret;
 	}
+
+	return 0;
 }
 
 static int sframe_cfi_fde__cmp(const void *a, const void *b)
@@ -922,6 +984,33 @@ static int sframe_cfi_fde__cmp(const void *a, const void *b)
 }
 
 /*
+ * libdw takes any function that has an address. So that it is the one that was
+ * reckoned with, functions of a section that overlap others do not get there: of two
+ * the one that starts first, which may be the remains of something that was dropped.
+ */
+static void sframe_cfi__separate(struct sframe_cfi *cfi)
+{
+	struct sframe_cfi_fde *last[SFRAME_SOURCE_NR] = { };
+	struct sframe_cfi_fde *fde, *prev;
+	size_t i;
+
+	for (i = 0; i < cfi->nr_fdes; i++) {
+		fde = &cfi->fdes[i];
+		if (fde->damaged)
+			continue;
+
+		prev = last[fde->source];
+		if (prev && fde->start == prev->start) {
+			fde->damaged = true;
+			continue;
+		}
+		if (prev && fde->start < prev->reach)
+			prev->damaged = true;
+		last[fde->source] = fde;
+	}
+}
+
+/*
  * Sort the functions. Where they overlap what starts later wins, as in a search
  * for the last one that starts at or before an address, but .debug_frame only
  * fills the gaps of .eh_frame: it is not what the program unwinds itself by.
@@ -935,6 +1024,7 @@ static void sframe_cfi__sort(struct sframe_cfi *cfi)
 		return;
 
 	qsort(cfi->fdes, cfi->nr_fdes, sizeof(*cfi->fdes), sframe_cfi_fde__cmp);
+	sframe_cfi__separate(cfi);
 
 	for (i = 0; i < cfi->nr_fdes; i++) {
 		fde = &cfi->fdes[i];
@@ -956,6 +1046,129 @@ static void sframe_cfi__sort(struct sframe_cfi *cfi)
 }
 
 /**
+ * struct sframe_image - An ELF file in front of a section with CFI
+ * @ehdr:	Its header
+ * @shdrs:	Its sections
+ * @names:	Their names
+ * @data:	The section
+ *
+ * In the file itself there may be more: libdw would find functions by the table in
+ * .eh_frame_hdr, wherever that says that they are, and for .debug_frame it reads all
+ * debug sections, and unpacks them.
+ */
+struct sframe_image {
+	Elf64_Ehdr	ehdr;
+	Elf64_Shdr	shdrs[3];
+	char		names[24];
+	u8		data[];
+};
+
+static void sframe_image__init(struct sframe_image *image,
+			       const struct sframe_cfi_source *source, const char *e_ident)
+{
+	static const char eh_names[] = "\0.eh_frame\0.shstrtab";
+	static const char debug_names[] = "\0.debug_frame\0.shstrtab";
+	Elf64_Shdr *shdr;
+
+	BUILD_BUG_ON(sizeof(eh_names) > sizeof(image->names));
+	BUILD_BUG_ON(sizeof(debug_names) > sizeof(image->names));
+
+	if (source->eh)
+		memcpy(image->names, eh_names, sizeof(eh_names));
+	else
+		memcpy(image->names, debug_names, sizeof(debug_names));
+
+	memcpy(image->ehdr.e_ident, e_ident, EI_NIDENT);
+	image->ehdr.e_type	= cpu_to_le16(ET_DYN);
+	image->ehdr.e_machine	= cpu_to_le16(EM_X86_64);
+	image->ehdr.e_version	= cpu_to_le32(EV_CURRENT);
+	image->ehdr.e_ehsize	= cpu_to_le16(sizeof(image->ehdr));
+	image->ehdr.e_shoff	= cpu_to_le64(offsetof(struct sframe_image, shdrs));
+	image->ehdr.e_shentsize	= cpu_to_le16(sizeof(image->shdrs[0]));
+	image->ehdr.e_shnum	= cpu_to_le16(ARRAY_SIZE(image->shdrs));
+	image->ehdr.e_shstrndx	= cpu_to_le16(2);
+
+	shdr = &image->shdrs[1];
+	shdr->sh_name	= cpu_to_le32(1);
+	shdr->sh_type	= cpu_to_le32(SHT_PROGBITS);
+	shdr->sh_addr	= cpu_to_le64(source->addr);
+	shdr->sh_offset	= cpu_to_le64(offsetof(struct sframe_image, data));
+	shdr->sh_size	= cpu_to_le64(source->size);
+	shdr->sh_addralign = cpu_to_le64(1);
+
+	shdr = &image->shdrs[2];
+	shdr->sh_name	= cpu_to_le32(strlen(image->names + 1) + 2);
+	shdr->sh_type	= cpu_to_le32(SHT_STRTAB);
+	shdr->sh_offset	= cpu_to_le64(offsetof(struct sframe_image, names));
+	shdr->sh_size	= cpu_to_le64(sizeof(image->names));
+	shdr->sh_addralign = cpu_to_le64(1);
+}
+
+static void sframe_image__copy(struct sframe_image *image,
+			       const struct sframe_cfi_source *source, u64 off)
+{
+	struct sframe_entry entry;
+
+	if (sframe_entry__find(source->data, off, &entry))
+		memcpy(image->data + entry.id, source->data->d_buf + entry.id,
+		       entry.end - entry.id);
+}
+
+/*
+ * Everything stays where it is, since most addresses are relative. What is not to be
+ * seen becomes a CIE of a version that does not exist, which libdw passes over.
+ */
+static void sframe_image__fill(struct sframe_image *image, const struct sframe_cfi *cfi,
+			       u8 which)
+{
+	const struct sframe_cfi_source *source = &cfi->source[which];
+	struct sframe_entry entry;
+	size_t i;
+	u64 off;
+
+	for (off = 0; off < source->size && sframe_entry__find(source->data, off, &entry);
+	     off = entry.end) {
+		memcpy(image->data + off, source->data->d_buf + off, entry.id - off);
+		memset(image->data + entry.id, source->eh ? 0 : 0xff, entry.id_size);
+	}
+
+	for (i = 0; i < source->nr_cies; i++) {
+		if (source->cies[i].valid)
+			sframe_image__copy(image, source, source->cies[i].off);
+	}
+	for (i = 0; i < cfi->nr_fdes; i++) {
+		if (cfi->fdes[i].source == which && !cfi->fdes[i].damaged)
+			sframe_image__copy(image, source, cfi->fdes[i].off);
+	}
+}
+
+static int sframe_cfi__open_source(struct sframe_cfi *cfi, u8 which)
+{
+	struct sframe_cfi_source *source = &cfi->source[which];
+	struct sframe_image *image;
+
+	if (!source->size)
+		return 0;
+
+	image = calloc(1, sizeof(*image) + source->size);
+	if (!image)
+		return -ENOMEM;
+	source->image = image;
+	sframe_image__init(image, source, elf_getident(cfi->elf, NULL));
+	sframe_image__fill(image, cfi, which);
+
+	source->elf = elf_memory((char *)image, sizeof(*image) + source->size);
+	if (source->elf && source->eh)
+		source->cfi = dwarf_getcfi_elf(source->elf);
+	else if (source->elf)
+		source->dwarf = dwarf_begin_elf(source->elf, DWARF_C_READ, NULL);
+	if (source->dwarf)
+		source->cfi = dwarf_getcfi(source->dwarf);
+
+	return source->cfi ? 0 : -ENOMEM;
+}
+
+/**
  * sframe_cfi__read - Find the functions that the CFI of a file describes
  * @cfi:	File
  *
@@ -963,19 +1176,8 @@ static void sframe_cfi__sort(struct sframe_cfi *cfi)
  */
 int sframe_cfi__read(struct sframe_cfi *cfi)
 {
-	struct sframe_cfi_source *source;
 	int err;
 	u8 i;
-
-	source = &cfi->source[SFRAME_SOURCE_EH];
-	if (source->data)
-		source->cfi = dwarf_getcfi_elf(cfi->elf);
-
-	if (cfi->source[SFRAME_SOURCE_DEBUG].data) {
-		err = sframe_cfi__open_debug(cfi);
-		if (err)
-			return err;
-	}
 
 	for (i = 0; i < SFRAME_SOURCE_NR; i++) {
 		err = sframe_cfi__read_source(cfi, i);
@@ -984,6 +1186,13 @@ int sframe_cfi__read(struct sframe_cfi *cfi)
 	}
 
 	sframe_cfi__sort(cfi);
+
+	for (i = 0; i < SFRAME_SOURCE_NR; i++) {
+		err = sframe_cfi__open_source(cfi, i);
+		if (err)
+			return err;
+	}
+
 	pr_debug3("%zu functions, %" PRIu64 " bytes of CFI to run\n", cfi->nr_fdes, cfi->work);
 
 	return cfi->nr_fdes ? 0 : -ENODATA;
@@ -995,7 +1204,7 @@ int sframe_cfi__read(struct sframe_cfi *cfi)
  * @fn:		Called for each row, in order; not 0 ends it
  * @arg:	For @fn
  *
- * Return: 0, or what @fn returned.
+ * Return: 0; what @fn returned; -EINTR - sframe_cfi__stop_if() applies.
  */
 int sframe_cfi__walk(struct sframe_cfi *cfi, sframe_cfi_row_fn fn, void *arg)
 {
@@ -1011,6 +1220,8 @@ int sframe_cfi__walk(struct sframe_cfi *cfi, sframe_cfi_row_fn fn, void *arg)
 		fde = &cfi->fdes[i];
 
 		for (addr = fde->start; addr < fde->end && !ret; addr = row.end) {
+			if (cfi->stop && cfi->stop(cfi->stop_arg))
+				return -EINTR;
 			row = (struct sframe_cfi_row) { .start = addr, .end = fde->end };
 
 			if (!fde->damaged &&

@@ -33,6 +33,7 @@ typedef int (*sframe_cfi_row_fn)(const struct sframe_cfi_row *row, void *arg);
 
 int sframe_cfi__open(int fd, struct sframe_cfi **cfi);
 void sframe_cfi__delete(struct sframe_cfi *cfi);
+void sframe_cfi__stop_if(struct sframe_cfi *cfi, sframe_stop_fn stop, const void *arg);
 int sframe_cfi__read(struct sframe_cfi *cfi);
 int sframe_cfi__walk(struct sframe_cfi *cfi, sframe_cfi_row_fn fn, void *arg);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <linux/kernel.h>
@@ -46,6 +47,7 @@ void sframe_parallel__run(size_t nr, unsigned int nr_threads,
 	struct sframe_parallel parallel = { .nr = nr, .fn = fn, .arg = arg, };
 	pthread_t threads[SFRAME_THREADS_MAX];
 	unsigned int i, started = 0;
+	sigset_t all, old;
 	long nr_cpus;
 
 	if (!nr_threads) {
@@ -56,11 +58,15 @@ void sframe_parallel__run(size_t nr, unsigned int nr_threads,
 	if (nr < nr_threads)
 		nr_threads = nr;
 
+	/* Signals are for the thread that waits for them. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (i = 1; i < nr_threads; i++) {
 		if (pthread_create(&threads[started], NULL, sframe_parallel__thread, &parallel))
 			break;
 		started++;
 	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 
 	sframe_parallel__thread(&parallel);
 

@@ -42,13 +42,17 @@ static int open_and_read(int fd, struct sframe_cfi **cfi)
  * sframe_table__get - Get the table of a file, from the cache if it is there
  * @table:	Receives it, to be freed by sframe_table__exit()
  * @fd:		ELF file
+ * @stop:	Asked from time to time whether to give up, or NULL
+ * @arg:	For @stop
  *
  * Else it is made, and put into the cache. Files without a build-id have no place
  * there. Any number of threads may do this at a time.
  *
- * Return: as sframe_table__build(). A cache that cannot be written is no error.
+ * Return: as sframe_table__build(); -EINTR - @stop said so. A cache that cannot be
+ *	   written is no error.
  */
-int sframe_table__get(struct sframe_table *table, int fd)
+int sframe_table__get(struct sframe_table *table, int fd, sframe_stop_fn stop,
+		      const void *arg)
 {
 	struct sframe_cfi *cfi;
 	int err;
@@ -63,6 +67,7 @@ int sframe_table__get(struct sframe_table *table, int fd)
 	if (!err)
 		goto out;
 
+	sframe_cfi__stop_if(cfi, stop, arg);
 	err = sframe_cfi__read(cfi);
 	if (!err)
 		err = sframe_cfi__build(cfi, table);
@@ -129,7 +134,9 @@ int sframe_table__check(const struct sframe_table *table, int fd,
 
 #else /* !HAVE_DWARF_SUPPORT */
 
-int sframe_table__get(struct sframe_table *table, int fd __maybe_unused)
+int sframe_table__get(struct sframe_table *table, int fd __maybe_unused,
+		      sframe_stop_fn stop __maybe_unused,
+		      const void *arg __maybe_unused)
 {
 	*table = (struct sframe_table) { };
 	return -EOPNOTSUPP;

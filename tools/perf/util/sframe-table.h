@@ -94,7 +94,11 @@ struct sframe_check {
 	u32	max;
 };
 
-int sframe_table__get(struct sframe_table *table, int fd);
+/* Tells whether to give up */
+typedef bool (*sframe_stop_fn)(const void *arg);
+
+int sframe_table__get(struct sframe_table *table, int fd, sframe_stop_fn stop,
+		      const void *arg);
 int sframe_table__build(struct sframe_table *table, int fd);
 int sframe_table__check(const struct sframe_table *table, int fd,
 			struct sframe_check *check);

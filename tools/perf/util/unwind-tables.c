@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@
 #include <internal/evlist.h>
 #include <internal/xyarray.h>
 #include <linux/compiler.h>
+#include <linux/err.h>
+#include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include <linux/time64.h>
@@ -36,15 +39,22 @@
 #include <perf/mmap.h>
 #include <perf/threadmap.h>
 
+#include "util/addr_location.h"
 #include "util/debug.h"
+#include "util/dso.h"
 #include "util/elf-deps.h"
 #include "util/event.h"
 #include "util/evlist.h"
 #include "util/evsel.h"
+#include "util/hashmap.h"
+#include "util/machine.h"
+#include "util/map.h"
 #include "util/mmap.h"
 #include "util/mutex.h"
+#include "util/sample.h"
 #include "util/sframe-parallel.h"
 #include "util/sframe-table.h"
+#include "util/thread.h"
 #include "util/thread_map.h"
 #include "util/unwind-tables.h"
 
@@ -59,6 +69,9 @@
 #define TABLE_LIMITS	"see RLIMIT_MEMLOCK"
 #define BUFFER_LIMITS	TABLE_LIMITS " and kernel.perf_event_mlock_kb"
 
+/* More files than there are on a busy machine. The kernel takes 8192 tables. */
+#define MAX_FILES	65536
+
 /* Shorter work shows no progress. */
 #define PROGRESS_AFTER	1.0
 
@@ -69,14 +82,20 @@
  * @map_path:	In /proc/PID/map_files, which is no other file whatever happened to the
  *		name; NULL if there is none
  * @dev:	Device that it must be on
- * @ino:	Inode that it must be, or 0 if it could not be opened
+ * @ino:	Inode that it must be
+ * @ctime:	When that was changed
+ * @supplied:	The kernel has a table for it, and so keeps the inode
+ * @gone:	It could not be opened, or changed meanwhile
  */
 struct unwind_tables_file {
-	char	*path;
-	char	*name;
-	char	*map_path;
-	dev_t	dev;
-	ino_t	ino;
+	char		*path;
+	char		*name;
+	char		*map_path;
+	dev_t		dev;
+	ino_t		ino;
+	struct timespec	ctime;
+	bool		supplied;
+	bool		gone;
 };
 
 /**
@@ -94,6 +113,8 @@ struct unwind_tables_limit {
  * @fd:		The event that owns them
  * @files:	All files that were looked at
  * @nr_files:	How many
+ * @room_files:	How many there is room for
+ * @by_inode:	The same, without those that others have taken the place of
  * @first:	Of those that are handed over together
  * @start:	When that began, in seconds
  * @seconds:	What it took
@@ -113,12 +134,17 @@ struct unwind_tables_limit {
  * @failed:	Files whose table could not be made, or was refused
  * @unmade:	Of these, those that exceed a limit of perf
  * @refused:	Of these, those that exceed a limit of the kernel
- * @lost:	Events of mappings that were lost
+ * @lost:	Events of mappings that were lost, or beyond %MAX_FILES
+ * @uncovered:	Names of files that should have a table but have none
+ * @stacks:	Deferred user callchains that were looked at
+ * @short_stacks: Of these, those that lead through a file of @uncovered
  */
 struct unwind_tables {
 	int				fd;
-	struct unwind_tables_file	*files;
+	struct unwind_tables_file	**files;
 	size_t				nr_files;
+	size_t				room_files;
+	struct hashmap			*by_inode;
 	size_t				first;
 	double				start;
 	double				seconds;
@@ -140,6 +166,9 @@ struct unwind_tables {
 	struct unwind_tables_limit	unmade;
 	struct unwind_tables_limit	refused;
 	u64				lost;
+	struct hashmap			*uncovered;
+	u64				stacks;
+	u64				short_stacks;
 };
 
 /* What is not handed over yet is of no use any more. */
@@ -168,54 +197,194 @@ static int supply(int event_fd, int fd, const void *data, size_t size)
 	return ioctl(event_fd, PERF_EVENT_IOC_UNWIND_TABLE, &arg) ? -errno : 0;
 }
 
-static int add_file(struct unwind_tables *tables, const char *path, size_t root_len,
-		    const char *map_path, dev_t dev, ino_t ino)
+static size_t file_hash(long key, void *ctx __maybe_unused)
 {
-	struct unwind_tables_file *files = tables->files;
-	size_t i;
+	const struct unwind_tables_file *file = (void *)key;
 
-	for (i = 0; i < tables->nr_files; i++) {
-		if (files[i].ino == ino && files[i].dev == dev)
-			return 0;
-	}
+	return file->ino * 31 + file->dev;
+}
 
-	files = realloc(files, (tables->nr_files + 1) * sizeof(*files));
-	if (!files)
-		return -ENOMEM;
-	tables->files = files;
+static bool file_equal(long a, long b, void *ctx __maybe_unused)
+{
+	const struct unwind_tables_file *x = (void *)a, *y = (void *)b;
 
-	files += tables->nr_files;
-	files->path = strdup(path);
-	files->map_path = map_path ? strdup(map_path) : NULL;
-	files->dev = dev;
-	files->ino = ino;
-	if (!files->path) {
-		zfree(&files->map_path);
-		return -ENOMEM;
-	}
-	files->name = files->path + root_len;
-	tables->nr_files++;
-
-	return 0;
+	return x->ino == y->ino && x->dev == y->dev;
 }
 
 static void free_file(struct unwind_tables_file *file)
 {
+	if (!file)
+		return;
+
 	zfree(&file->path);
 	zfree(&file->map_path);
+	free(file);
+}
+
+static struct unwind_tables_file *new_file(const char *path, size_t root_len,
+					   const char *map_path, dev_t dev, ino_t ino)
+{
+	struct unwind_tables_file *file = zalloc(sizeof(*file));
+
+	if (!file)
+		return NULL;
+
+	file->path = strdup(path);
+	file->map_path = map_path ? strdup(map_path) : NULL;
+	file->dev = dev;
+	file->ino = ino;
+	if (!file->path || (map_path && !file->map_path)) {
+		free_file(file);
+		return NULL;
+	}
+	file->name = file->path + root_len;
+
+	return file;
+}
+
+static int append_file(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	size_t room = max(tables->room_files * 2, (size_t)64);
+	void *files;
+
+	if (tables->nr_files == tables->room_files) {
+		files = realloc(tables->files, room * sizeof(*tables->files));
+		if (!files)
+			return -ENOMEM;
+		tables->files = files;
+		tables->room_files = room;
+	}
+
+	if (hashmap__set(tables->by_inode, file, file, NULL, NULL))
+		return -ENOMEM;
+	tables->files[tables->nr_files++] = file;
+
+	return 0;
+}
+
+/* Where a file may be. What is mapped there is exact. */
+enum {
+	AT_MAPPING,
+	AT_PATH,
+	AT_NAME,
+	AT_NR,
+};
+
+/*
+ * Look at what is there now. It may be anything, chosen by whoever is profiled: to open
+ * a device does something, and a FIFO would wait for its other end. Names of mappings
+ * do not end in a symbolic link.
+ */
+static int look_at(const struct unwind_tables_file *file, int where, struct stat *st)
+{
+	const char * const paths[AT_NR] = { file->map_path, file->path, file->name };
+	int flags = O_PATH | O_CLOEXEC, fd;
+
+	if (!paths[where])
+		return -1;
+	if (file->map_path && where != AT_MAPPING)
+		flags |= O_NOFOLLOW;
+
+	fd = open(paths[where], flags);
+	if (fd >= 0 && (fstat(fd, st) || !S_ISREG(st->st_mode))) {
+		close(fd);
+		fd = -1;
+	}
+
+	return fd;
+}
+
+/* Open what look_at() has opened, and close that. */
+static int open_really(int path_fd)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	close(path_fd);
+
+	return fd;
+}
+
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/*
+ * Is what has this inode now another file than the one that was looked at? File
+ * systems give numbers out again, but a new inode has another time of change.
+ */
+static bool is_reused(const struct unwind_tables_file *old, const struct unwind_tables_file *new)
+{
+	struct stat st;
+	int where, fd;
+
+	for (where = 0; where < AT_NR; where++) {
+		fd = look_at(new, where, &st);
+		if (fd < 0)
+			continue;
+		close(fd);
+		/* On some file systems only the mapping tells. */
+		if (where == AT_MAPPING || (st.st_dev == new->dev && st.st_ino == new->ino))
+			return !is_same_time(&st.st_ctim, &old->ctime);
+	}
+
+	return false;
+}
+
+static int add_file(struct unwind_tables *tables, const char *path, size_t root_len,
+		    const char *map_path, dev_t dev, ino_t ino)
+{
+	struct unwind_tables_file key = { .dev = dev, .ino = ino, };
+	struct unwind_tables_file *file, *old = NULL;
+	int err = 0;
+
+	/* One that waits for its table has no time yet. */
+	hashmap__find(tables->by_inode, &key, &old);
+	if (old && !old->gone && (old->supplied || !old->ctime.tv_sec))
+		return 0;
+
+	file = new_file(path, root_len, map_path, dev, ino);
+	if (!file)
+		return -ENOMEM;
+
+	if (old && !old->gone && !is_reused(old, file))
+		goto out;
+
+	if (tables->nr_files == MAX_FILES) {
+		pr_debug("Too many files for a table for %s\n", path);
+		tables->lost++;
+		goto out;
+	}
+
+	err = append_file(tables, file);
+	if (!err)
+		return 0;
+out:
+	free_file(file);
+	return err;
 }
 
 static int add_needed(const char *path, void *arg)
 {
 	struct unwind_tables *tables = arg;
+	char *real_path;
 	struct stat st;
+	int err;
 
 	if (is_stopped(tables))
 		return -EINTR;
 	if (stat(path, &st))
 		return 0;
 
-	return add_file(tables, path, 0, NULL, st.st_dev, st.st_ino);
+	/* This is the name that its mapping will have. */
+	real_path = realpath(path, NULL);
+	err = add_file(tables, real_path ?: path, 0, NULL, st.st_dev, st.st_ino);
+	free(real_path);
+
+	return err;
 }
 
 static int add_mapping(struct unwind_tables *tables, pid_t pid, u64 start, u64 end,
@@ -320,20 +489,6 @@ static int add_tasks(struct unwind_tables *tables, struct evlist *evlist)
 	return err;
 }
 
-static int open_path(const char *path, struct stat *st)
-{
-	int fd;
-
-	/* Opening a FIFO would wait for its other end. */
-	fd = path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-	if (fd >= 0 && (fstat(fd, st) || !S_ISREG(st->st_mode))) {
-		close(fd);
-		fd = -1;
-	}
-
-	return fd;
-}
-
 /* Is this what a mapping of the file would have? */
 static bool is_mapped_as(int fd, dev_t dev, ino_t ino)
 {
@@ -373,14 +528,12 @@ static bool is_mapped_as(int fd, dev_t dev, ino_t ino)
 
 static int open_file(const struct unwind_tables_file *file, struct stat *st)
 {
-	const char * const paths[] = { file->map_path, file->path, file->name };
-	size_t i;
-	int fd;
+	int where, fd;
 
-	for (i = 0; i < ARRAY_SIZE(paths); i++) {
-		fd = open_path(paths[i], st);
+	for (where = 0; where < AT_NR; where++) {
+		fd = look_at(file, where, st);
 		if (fd >= 0 && st->st_dev == file->dev && st->st_ino == file->ino)
-			return fd;
+			return open_really(fd);
 		if (fd >= 0)
 			close(fd);
 	}
@@ -389,11 +542,16 @@ static int open_file(const struct unwind_tables_file *file, struct stat *st)
 	 * On an overlay, and on other file systems with devices of their own, fstat()
 	 * has other numbers than the mapping. What is opened through the mapping is
 	 * what is mapped there, which a path need not be: it takes a mapping to tell.
+	 * Files of procfs and the like, which may do things when opened, have no blocks.
 	 */
-	for (i = 0; i < ARRAY_SIZE(paths); i++) {
-		fd = open_path(paths[i], st);
-		if (fd >= 0 && (paths[i] == file->map_path ||
-				is_mapped_as(fd, file->dev, file->ino)))
+	for (where = 0; where < AT_NR; where++) {
+		fd = look_at(file, where, st);
+		if (fd >= 0 && where != AT_MAPPING && !st->st_blocks) {
+			close(fd);
+			continue;
+		}
+		fd = fd < 0 ? fd : open_really(fd);
+		if (fd >= 0 && (where == AT_MAPPING || is_mapped_as(fd, file->dev, file->ino)))
 			return fd;
 		if (fd >= 0)
 			close(fd);
@@ -407,10 +565,14 @@ static bool has_changed(int fd, const struct stat *before)
 	struct stat now;
 
 	return fstat(fd, &now) || now.st_size != before->st_size ||
-	       now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
-	       now.st_mtim.tv_nsec != before->st_mtim.tv_nsec ||
-	       now.st_ctim.tv_sec != before->st_ctim.tv_sec ||
-	       now.st_ctim.tv_nsec != before->st_ctim.tv_nsec;
+	       !is_same_time(&now.st_mtim, &before->st_mtim) ||
+	       !is_same_time(&now.st_ctim, &before->st_ctim);
+}
+
+/* There is nothing that a table could be made of. */
+static bool is_without_cfi(int err)
+{
+	return err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA;
 }
 
 static bool is_limit(int err)
@@ -441,20 +603,43 @@ static void count_error(struct unwind_tables *tables, const char *path, int err,
 	pr_debug("No unwind table for %s: %s\n", path,
 		 sframe_table__strerror(err, buf, sizeof(buf)));
 
-	switch (err) {
-	case -ENOENT:
+	if (err == -EINTR) {
+		/* The session is to end. */
+	} else if (err == -ENOENT) {
 		tables->gone++;
-		break;
-	case -ENOEXEC:
-	case -EOPNOTSUPP:
-	case -ENODATA:
+	} else if (is_without_cfi(err)) {
 		tables->none++;
-		break;
-	default:
+	} else {
 		tables->failed++;
 		if (is_limit(err))
 			count_limit(&tables->unmade, err);
 	}
+}
+
+static size_t name_hash(long key, void *ctx __maybe_unused)
+{
+	return str_hash((const char *)key);
+}
+
+static bool name_equal(long a, long b, void *ctx __maybe_unused)
+{
+	return !strcmp((const char *)a, (const char *)b);
+}
+
+/* @is_covered: it has a table now, or none is to be had for it */
+static void note_covered(struct unwind_tables *tables, const char *name, bool is_covered)
+{
+	char *old_name = NULL, *new_name;
+
+	if (is_covered) {
+		if (hashmap__delete(tables->uncovered, name, &old_name, NULL))
+			free(old_name);
+		return;
+	}
+
+	new_name = strdup(name);
+	if (!new_name || hashmap__add(tables->uncovered, new_name, 1L))
+		free(new_name);
 }
 
 static void show_progress(const struct unwind_tables *tables)
@@ -465,6 +650,11 @@ static void show_progress(const struct unwind_tables *tables)
 		fprintf(stderr, "\r[ perf record: Unwind tables: %zu of %zu files ]%s",
 			tables->nr_done, nr,
 			tables->nr_done == nr || is_stopped(tables) ? "\n" : "");
+}
+
+static bool is_stopped_get(const void *tables)
+{
+	return is_stopped(tables);
 }
 
 static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file)
@@ -479,7 +669,7 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	if (!err)
 		own = elf_deps__has_sframe(fd);
 	if (!err && !own)
-		err = sframe_table__get(&table, fd);
+		err = sframe_table__get(&table, fd, is_stopped_get, tables);
 	if (!err && !own) {
 		err = supply(tables->fd, fd, table.data, table.size);
 		refused = err;
@@ -501,11 +691,14 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		tables->size += table.size;
 		tables->cached += table.cached;
 	}
+	note_covered(tables, file->name, !err || is_without_cfi(err));
 	mutex_unlock(&tables->lock);
 
 	/* The next one that maps it may live longer. */
-	if (err == -ENOENT)
-		file->ino = 0;
+	file->gone = err == -ENOENT;
+	file->supplied = !err && !own;
+	if (fd >= 0)
+		file->ctime = st.st_ctim;
 
 	sframe_table__exit(&table);
 	if (fd >= 0)
@@ -518,7 +711,7 @@ static void supply_one(size_t index, void *arg)
 
 	if (is_stopped(tables))
 		return;
-	supply_file(tables, &tables->files[tables->first + index]);
+	supply_file(tables, tables->files[tables->first + index]);
 
 	mutex_lock(&tables->lock);
 	tables->nr_done++;
@@ -553,12 +746,15 @@ static void read_mapping(struct unwind_tables *tables, const union perf_event *e
 	if (tables->first == tables->nr_files)
 		return;
 
-	file = &tables->files[tables->first];
+	file = tables->files[tables->first];
 	supply_file(tables, file);
-	if (file->ino)
+	if (file->gone) {
+		hashmap__delete(tables->by_inode, file, NULL, NULL);
+		tables->nr_files--;
+		free_file(file);
+	} else {
 		tables->first++;
-	else
-		free_file(&tables->files[--tables->nr_files]);
+	}
 	tables->seconds += seconds_now() - start;
 }
 
@@ -650,9 +846,12 @@ error:
 	return err;
 }
 
-static void warn_no_sideband(int err)
+static void warn_no_sideband(int err, bool is_wanted)
 {
 	char buf[STRERR_BUFSIZE];
+
+	if (!is_wanted && !verbose)
+		return;
 
 	pr_warning("WARNING: No unwind tables for files that are mapped later: %s%s\n",
 		   str_error_r(-err, buf, sizeof(buf)),
@@ -660,7 +859,7 @@ static void warn_no_sideband(int err)
 }
 
 static void open_sideband(struct unwind_tables *tables, struct evlist *evlist,
-			  const struct evsel *owner)
+			  const struct evsel *owner, bool is_wanted)
 {
 	unsigned int pages = SIDEBAND_PAGES;
 	int err;
@@ -671,7 +870,7 @@ static void open_sideband(struct unwind_tables *tables, struct evlist *evlist,
 	} while (err == -EPERM && pages);
 
 	if (err)
-		warn_no_sideband(err);
+		warn_no_sideband(err, is_wanted);
 }
 
 static int *event_fd(struct evsel *evsel, int cpu, int thread)
@@ -691,10 +890,14 @@ static void share_tables(const struct unwind_tables *tables, struct evsel *evsel
 		.fd	= tables->fd,
 		.flags	= PERF_EVENT_UNWIND_TABLE_SHARE,
 	};
-	int thread, fd;
+	int cpu, thread, fd = -1;
 
 	for (thread = 0; thread < xyarray__max_y(evsel->core.fd); thread++) {
-		fd = *event_fd(evsel, 0, thread);
+		for (cpu = 0; cpu < xyarray__max_x(evsel->core.fd); cpu++) {
+			fd = *event_fd(evsel, cpu, thread);
+			if (fd >= 0)
+				break;
+		}
 		if (fd >= 0 && fd != tables->fd && ioctl(fd, PERF_EVENT_IOC_UNWIND_TABLE, &arg))
 			pr_debug("Cannot share unwind tables: %m\n");
 	}
@@ -720,13 +923,28 @@ static struct evsel *find_owner(struct evlist *evlist, int *fd)
 	return NULL;
 }
 
+/* Signals are for the thread that waits for them. */
+static int start_sideband(struct unwind_tables *tables)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&tables->thread, NULL, sideband_thread, tables);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+
+	return err;
+}
+
 /**
  * unwind_tables__start - Hand the kernel tables for what the events will see
- * @ptables:	Receives what unwind_tables__stop() takes
+ * @ptables:	Receives what unwind_tables__delete() takes
  * @evlist:	The events, which are open and mapped
  * @command:	What will be run, or NULL
  * @is_done:	Tells whether the session is to end, as after a signal; called by any
  *		thread, until unwind_tables__stop()
+ * @is_wanted:	Somebody asked for it, and wants to know what cannot be done
  *
  * Files that are there are done on return, those that are mapped later are left to a
  * thread. Errors of single files are counted. When @is_done() says so just what has
@@ -736,7 +954,7 @@ static struct evsel *find_owner(struct evlist *evlist, int *fd)
  *	   tables; -EACCES - it takes them only for tasks, or with CAP_PERFMON; -ENOMEM.
  */
 int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
-			 const char *command, bool (*is_done)(void))
+			 const char *command, bool (*is_done)(void), bool is_wanted)
 {
 	struct unwind_tables *tables;
 	struct evsel *owner;
@@ -756,6 +974,14 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 	tables = zalloc(sizeof(*tables));
 	if (!tables)
 		return -ENOMEM;
+	tables->by_inode = hashmap__new(file_hash, file_equal, NULL);
+	tables->uncovered = hashmap__new(name_hash, name_equal, NULL);
+	if (IS_ERR(tables->by_inode) || IS_ERR(tables->uncovered)) {
+		hashmap__free(tables->by_inode);
+		hashmap__free(tables->uncovered);
+		free(tables);
+		return -ENOMEM;
+	}
 	tables->fd = fd;
 	tables->is_done = is_done;
 	mutex_init(&tables->lock);
@@ -763,7 +989,7 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 	share_tables(tables, owner);
 
 	/* First, so that nothing is missed in between. */
-	open_sideband(tables, evlist, owner);
+	open_sideband(tables, evlist, owner, is_wanted);
 
 	err = command ? elf_deps__for_each(command, add_needed, tables) : 0;
 	if (err)
@@ -773,11 +999,9 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 		pr_debug("Cannot say what is mapped: %d\n", err);
 	supply_all(tables);
 
-	err = 0;
-	if (tables->sideband)
-		err = pthread_create(&tables->thread, NULL, sideband_thread, tables);
+	err = tables->sideband ? start_sideband(tables) : 0;
 	if (err) {
-		warn_no_sideband(-err);
+		warn_no_sideband(-err, is_wanted);
 		evlist__delete(tables->sideband);
 		tables->sideband = NULL;
 		close(tables->wake[0]);
@@ -799,17 +1023,125 @@ static void stop_sideband(struct unwind_tables *tables)
 	pthread_join(tables->thread, NULL);
 	close(tables->wake[0]);
 	evlist__delete(tables->sideband);
+	tables->sideband = NULL;
 }
 
 /**
- * unwind_tables__stop - Say what was not covered, and forget it all
+ * unwind_tables__stop - Hand over no more
  * @tables:	What unwind_tables__start() gave, or NULL
  *
  * The kernel drops the tables when the events are closed.
  */
 void unwind_tables__stop(struct unwind_tables *tables)
 {
-	char buf[STRERR_BUFSIZE];
+	if (tables)
+		stop_sideband(tables);
+}
+
+/* The file that this address is in, if it should have a table but has none */
+static bool is_uncovered(const struct unwind_tables *tables, struct thread *thread, u64 ip)
+{
+	struct addr_location al;
+	const char *name;
+	bool ret = false;
+
+	addr_location__init(&al);
+	if (thread__find_map(thread, PERF_RECORD_MISC_USER, ip, &al)) {
+		name = dso__long_name(map__dso(al.map));
+		ret = hashmap__find(tables->uncovered, name, NULL);
+	}
+	addr_location__exit(&al);
+
+	return ret;
+}
+
+/**
+ * unwind_tables__count - Find out whether a user stack could be whole
+ * @tables:	What unwind_tables__start() gave, or NULL
+ * @event:	PERF_RECORD_CALLCHAIN_DEFERRED
+ * @sample:	What else it has
+ * @machine:	Knows what was mapped then
+ *
+ * For what unwind_tables__delete() says.
+ */
+void unwind_tables__count(struct unwind_tables *tables, const union perf_event *event,
+			  const struct perf_sample *sample, struct machine *machine)
+{
+	const struct perf_record_callchain_deferred *user = &event->callchain_deferred;
+	struct thread *thread;
+	u64 i;
+
+	if (!tables)
+		return;
+
+	mutex_lock(&tables->lock);
+	tables->stacks++;
+	if (!hashmap__size(tables->uncovered))
+		goto unlock;
+	thread = machine__findnew_thread(machine, sample->pid, sample->tid);
+	if (!thread)
+		goto unlock;
+
+	for (i = 0; i < user->nr; i++) {
+		if (is_uncovered(tables, thread, user->ips[i])) {
+			tables->short_stacks++;
+			break;
+		}
+	}
+	thread__put(thread);
+unlock:
+	mutex_unlock(&tables->lock);
+}
+
+/* Some reason: that of the first file that one could do something about */
+static const char *why_uncovered(const struct unwind_tables *tables, char *buf, size_t size)
+{
+	if (tables->refused.nr)
+		return str_error_r(-tables->refused.err, buf, size);
+	if (tables->unmade.nr)
+		return sframe_table__strerror(tables->unmade.err, buf, size);
+
+	return tables->failed ? "damaged" : "gone or changed";
+}
+
+static void say_uncovered(const struct unwind_tables *tables)
+{
+	size_t nr = hashmap__size(tables->uncovered), bkt;
+	char buf[STRERR_BUFSIZE], share[128] = "User stacks through them";
+	const struct hashmap_entry *cur;
+	int level = 0;
+
+	if (!nr)
+		return;
+
+	/* Whoever has ended before perf looked is not to blame for any stack. */
+	if (tables->stacks) {
+		scnprintf(share, sizeof(share),
+			  "%.1f %% of %" PRIu64 " user stacks lead through them and",
+			  tables->short_stacks * 100.0 / tables->stacks, tables->stacks);
+		if (!tables->short_stacks)
+			level = 1;
+	} else if (!tables->failed) {
+		level = 1;
+	}
+
+	if (verbose >= level)
+		pr_warning("WARNING: %zu of %zu files have no unwind table (%s%s). %s may be short.\n",
+			   nr, nr + tables->supplied + tables->own,
+			   why_uncovered(tables, buf, sizeof(buf)),
+			   tables->refused.err == -EPERM ? ", " TABLE_LIMITS : "",
+			   share);
+	hashmap__for_each_entry(tables->uncovered, cur, bkt)
+		pr_debug("No unwind table for %s\n", (const char *)cur->pkey);
+}
+
+/**
+ * unwind_tables__delete - Say what was not covered, and forget it all
+ * @tables:	What unwind_tables__start() gave, or NULL
+ */
+void unwind_tables__delete(struct unwind_tables *tables)
+{
+	struct hashmap_entry *cur;
 	size_t i;
 
 	if (!tables)
@@ -824,18 +1156,14 @@ void unwind_tables__stop(struct unwind_tables *tables)
 	if (tables->lost)
 		pr_warning("WARNING: %" PRIu64 " events of files that were mapped later were lost. Those may have no unwind table, and user stacks through them may be short.\n",
 			   tables->lost);
-	if (tables->unmade.nr)
-		pr_warning("WARNING: perf did not make unwind tables for %zu files: %s. User stacks through them may be short.\n",
-			   tables->unmade.nr,
-			   sframe_table__strerror(tables->unmade.err, buf, sizeof(buf)));
-	if (tables->refused.nr)
-		pr_warning("WARNING: The kernel did not take unwind tables for %zu of %zu files: %s%s. User stacks through them may be short.\n",
-			   tables->refused.nr, tables->refused.nr + tables->supplied,
-			   str_error_r(-tables->refused.err, buf, sizeof(buf)),
-			   tables->refused.err == -EPERM ? " (" TABLE_LIMITS ")" : "");
+	say_uncovered(tables);
 
+	hashmap__free(tables->by_inode);
+	hashmap__for_each_entry(tables->uncovered, cur, i)
+		free((char *)cur->pkey);
+	hashmap__free(tables->uncovered);
 	for (i = 0; i < tables->nr_files; i++)
-		free_file(&tables->files[i]);
+		free_file(tables->files[i]);
 	zfree(&tables->files);
 	mutex_destroy(&tables->lock);
 	free(tables);

@@ -8,26 +8,44 @@
 #include <stddef.h>
 
 struct evlist;
+struct machine;
+struct perf_sample;
 struct unwind_tables;
+union perf_event;
 
 #ifdef HAVE_DWARF_SUPPORT
 
 int unwind_tables__start(struct unwind_tables **tables, struct evlist *evlist,
-			 const char *command, bool (*is_done)(void));
+			 const char *command, bool (*is_done)(void), bool is_wanted);
 void unwind_tables__stop(struct unwind_tables *tables);
+void unwind_tables__count(struct unwind_tables *tables, const union perf_event *event,
+			  const struct perf_sample *sample, struct machine *machine);
+void unwind_tables__delete(struct unwind_tables *tables);
 
 #else
 
 static inline int unwind_tables__start(struct unwind_tables **tables,
 				       struct evlist *evlist __maybe_unused,
 				       const char *command __maybe_unused,
-				       bool (*is_done)(void) __maybe_unused)
+				       bool (*is_done)(void) __maybe_unused,
+				       bool is_wanted __maybe_unused)
 {
 	*tables = NULL;
 	return -EOPNOTSUPP;
 }
 
 static inline void unwind_tables__stop(struct unwind_tables *tables __maybe_unused)
+{
+}
+
+static inline void unwind_tables__count(struct unwind_tables *tables __maybe_unused,
+					const union perf_event *event __maybe_unused,
+					const struct perf_sample *sample __maybe_unused,
+					struct machine *machine __maybe_unused)
+{
+}
+
+static inline void unwind_tables__delete(struct unwind_tables *tables __maybe_unused)
 {
 }
 

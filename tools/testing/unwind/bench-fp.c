@@ -4,6 +4,7 @@
 #define unwind_user_next	bench_unwind_user_fp_next
 #define unwind_user_start	bench_unwind_user_fp_start
 #define unwind_user_peek	bench_unwind_user_fp_peek
+#define unwind_user_load	bench_unwind_user_fp_load
 #define unwind_user_read	bench_unwind_user_fp_read
 
 #include "../../../kernel/unwind/user.c"

@@ -9,5 +9,5 @@
 
 void bench_forget_rules(struct unwind_user_rules *rules)
 {
-	memset(&rules->cache, 0, sizeof(rules->cache));
+	memset(rules->cache, 0, sizeof(*rules->cache));
 }

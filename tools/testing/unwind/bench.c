@@ -125,7 +125,7 @@ bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mappin
 	*mapping = (struct unwind_user_mapping) {
 		.start	= (unsigned long)stack->memory,
 		.end	= (unsigned long)stack->memory + BENCH_STACK_SIZE,
-		.seq	= { .mm = current->mm->mm_lock_seq },
+		.seq	= current->mm->mm_lock_seq,
 	};
 	return true;
 }
@@ -134,7 +134,7 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
 {
 	*mapping = (struct unwind_user_mapping) {
 		.end	= TASK_SIZE_MAX,
-		.seq	= { .mm = current->mm->mm_lock_seq },
+		.seq	= current->mm->mm_lock_seq,
 	};
 	return true;
 }

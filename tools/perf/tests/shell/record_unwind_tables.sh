@@ -129,15 +129,50 @@ test_without() {
   [ "${share}" -le ${max_without} ] || fail "without tables: ${share}% are whole"
 }
 
+# has_tables WHAT COMMAND, has_no_tables WHAT COMMAND: -v tells.
+has_tables() {
+  local what=$1
+  shift
+
+  "$@" -v -- true > "${dir}/log" 2>&1 || fail "${what}: cannot record"
+  grep -q '^Unwind tables: [1-9]' "${dir}/log" || fail "${what}: no unwind tables"
+}
+
+has_no_tables() {
+  local what=$1
+  shift
+
+  "$@" -v -- true > "${dir}/log" 2>&1 || fail "${what}: cannot record"
+  ! grep -q '^Unwind tables: ' "${dir}/log" || fail "${what}: unwind tables"
+}
+
+# With deferred callchains, and not with others
+test_default() {
+  local any=(perf --buildid-dir "${dir}/cache" record -B -e cpu-clock:u -o "${data}")
+
+  has_tables "fp,defer" "${record[@]}"
+  has_tables "-g" "${any[@]}" -g
+  has_no_tables "-g --no-unwind-tables" "${any[@]}" -g --no-unwind-tables
+  has_no_tables "fp" "${any[@]}" --call-graph fp
+  has_no_tables "no callchains" "${any[@]}"
+
+  "${any[@]}" -g -- true > "${dir}/log" 2>&1 || fail "cannot record"
+  # The directory's name is in it, too.
+  if grep -v "${dir}" "${dir}/log" | grep -i 'unwind'
+  then
+    fail "the default is not silent"
+  fi
+}
+
 test_config() {
-  printf '[record]\n\tunwind-tables = true\n' > "${dir}/config"
-  PERF_CONFIG="${dir}/config" "${record[@]}" -- true > "${dir}/log" 2>&1 ||
-    fail "cannot record with a configuration"
-  grep -q '^Unwind tables: [1-9]' "${dir}/log" || fail "record.unwind-tables is not followed"
   printf '[record]\n\tunwind-tables = false\n' > "${dir}/config"
-  PERF_CONFIG="${dir}/config" "${record[@]}" -- true > "${dir}/log" 2>&1 ||
-    fail "cannot record with a configuration"
-  ! grep -q '^Unwind tables: ' "${dir}/log" || fail "record.unwind-tables cannot be off"
+  export PERF_CONFIG="${dir}/config"
+  has_no_tables "record.unwind-tables = false" "${record[@]}"
+  has_tables "record.unwind-tables = false, and the option" "${record[@]}" --unwind-tables
+  printf '[record]\n\tunwind-tables = true\n' > "${dir}/config"
+  has_tables "record.unwind-tables = true" "${record[@]}"
+  has_no_tables "record.unwind-tables = true, and no option" "${record[@]}" --no-unwind-tables
+  unset PERF_CONFIG
 }
 
 # It does not do nothing without a word, but a configuration is for all sessions.
@@ -155,6 +190,133 @@ test_reason() {
   PERF_CONFIG="${dir}/config" perf record -o "${data}" -e cpu-clock:u -- true \
     > "${dir}/log" 2>&1 || fail "cannot record with a configuration"
   ! grep -q 'unwind tables' "${dir}/log" || fail "a configuration warns"
+  PERF_CONFIG="${dir}/config" perf record -v -o "${data}" -e cpu-clock:u -- true \
+    > "${dir}/log" 2>&1 || fail "cannot record with a configuration"
+  grep -q '^No unwind tables: no callchains' "${dir}/log" ||
+    fail "-v has no word about a configuration without effect"
+}
+
+# A program whose section of call frame information has an absurd size
+test_uncovered() {
+  local warning='^WARNING: 1 of [0-9]* files have no unwind table (too large)\.'
+
+  "${program}" - "${program}" "${dir}/damaged" << 'PYTHON' || give_up "cannot damage a program"
+import shutil, struct, sys
+shutil.copy(sys.argv[1], sys.argv[2])
+with open(sys.argv[2], "r+b") as file:
+    data = file.read()
+    shoff, = struct.unpack_from("<Q", data, 40)
+    size, number, names = struct.unpack_from("<HHH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQ", data, shoff + i * size) for i in range(number)]
+    for i, section in enumerate(sections):
+        start = sections[names][4] + section[0]
+        if data[start:data.index(b"\0", start)] == b".eh_frame":
+            file.seek(shoff + i * size + 32)
+            file.write(struct.pack("<Q", 1 << 40))
+PYTHON
+  perf --buildid-dir "${dir}/cache" record -N -e cpu-clock:u -F 499 -g --unwind-tables \
+    -o "${data}" -- \
+    "${dir}/damaged" -c "${loop}" 1 > "${dir}/log" 2>&1 || fail "cannot record a damaged program"
+  if ! grep "${warning} [1-9][0-9.]* % of [1-9][0-9]* user stacks" "${dir}/log"
+  then
+    cat "${dir}/log"
+    fail "no share of the stacks without tables"
+  fi
+
+  perf --buildid-dir "${dir}/cache" record -B -e cpu-clock:u -F 499 -g --unwind-tables \
+    -o "${data}" -- \
+    "${dir}/damaged" -c "${loop}" 0 > "${dir}/log" 2>&1 || fail "cannot record a damaged program"
+  grep -q "${warning} User" "${dir}/log" ||
+    fail "-B: no word about a file without a table"
+}
+
+# Where a file was there may be anything, which is not to be opened.
+test_replaced() {
+  local caps=-sys_admin,-checkpoint_restore without=() pid writer
+
+  # What has these capabilities finds the file by its mapping.
+  if [ "$(id -u)" = 0 ]
+  then
+    without=(setpriv "--bounding-set=${caps}" "--inh-caps=${caps}")
+    if ! "${without[@]}" true 2> /dev/null
+    then
+      echo "No setpriv that could drop capabilities: files that were replaced are not tested"
+      return
+    fi
+  fi
+
+  cp "${program}" "${dir}/replaced"
+  "${dir}/replaced" -c "${loop}" 600 &
+  pid=$!
+  pids="${pids} ${pid}"
+  wait_for 60 grep -q "${dir}/replaced" "/proc/${pid}/maps" || give_up "the program does not start"
+  rm "${dir}/replaced"
+  mkfifo "${dir}/replaced (deleted)"
+  # It waits for someone who opens the FIFO.
+  (echo > "${dir}/replaced (deleted)") 2> /dev/null &
+  writer=$!
+  pids="${pids} ${writer}"
+
+  "${without[@]}" "${record[@]}" --unwind-tables -p "${pid}" -- sleep 1 > "${dir}/log" 2>&1 ||
+    fail "cannot attach: $(cat "${dir}/log")"
+  grep -q "^No unwind table for .*/replaced (deleted): No such file" "${dir}/log" || {
+    cat "${dir}/log"
+    fail "a file that was replaced is found"
+  }
+  kill -0 "${writer}" 2> /dev/null || fail "what is in the place of a file is opened"
+  stop_tasks
+}
+
+# The same inode, first as a text, then as a program that has no table either
+test_reused() {
+  "${record[@]}" --unwind-tables -- "${program}" -c '
+import mmap, sys, time
+def use(data):
+    with open(sys.argv[1], "wb") as file:
+        file.write(data)
+    with open(sys.argv[1], "rb") as file:
+        map = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+        time.sleep(1)
+        map.close()
+        map = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+        time.sleep(1)
+        map.close()
+program = bytearray(open(sys.executable, "rb").read())
+program[18:20] = b"\xb7\x00"
+use(bytes(4096))
+use(program)' "${dir}/reused" > "${dir}/log" 2>&1 || fail "cannot record"
+  if [ "$(grep -c '^No unwind table for .*/reused: not an ELF file' "${dir}/log")" != 1 ] ||
+     [ "$(grep -c '^No unwind table for .*/reused: not a program' "${dir}/log")" != 1 ]
+  then
+    cat "${dir}/log"
+    fail "a file that is another one now is not looked at once"
+  fi
+}
+
+# has_deaf_thread PID: one that takes no signals. perf has other threads.
+has_deaf_thread() {
+  local task mask
+
+  for task in /proc/"$1"/task/*
+  do
+    [ "${task##*/}" != "$1" ] || continue
+    mask=$(awk '/^SigBlk:/ { print $2 }' "${task}/status" 2> /dev/null) || continue
+    # SIGINT, SIGUSR2, SIGALRM
+    [ $((0x${mask:-0} & 0x2802)) != $((0x2802)) ] || return 0
+  done
+  return 1
+}
+
+# Signals that perf handles are not for the thread that makes tables.
+test_signals() {
+  local pid
+
+  "${record[@]}" --unwind-tables -- sleep 600 > "${dir}/log" 2>&1 &
+  pid=$!
+  pids="${pids} ${pid}"
+  wait_for 30 has_deaf_thread "${pid}" || fail "the thread of perf takes signals"
+  kill -INT "${pid}"
+  wait "${pid}" || true
 }
 
 check_support
@@ -162,8 +324,13 @@ test_command
 test_script
 test_late
 test_attach
+test_replaced
+test_reused
+test_signals
+test_default
 test_config
 test_reason
+test_uncovered
 test_without
 
 finish

@@ -1,0 +1,789 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * User registers, user stack and user callchain of samples that were taken in
+ * the kernel: system calls, exceptions and interrupts of 64-bit and of 32-bit
+ * programs, from NMI context and from a breakpoint in the kernel. And registers
+ * of the kernel, which must not be in samples of events that exclude it.
+ *
+ * A target enters the kernel in one way for ever, with registers and a stack that
+ * are known. A sample in the kernel has these, or says that it has none.
+ */
+#define _GNU_SOURCE
+#include <sys/prctl.h>
+
+#include "defer.h"
+#include "user_regs.h"
+#include "../kselftest_harness.h"
+
+#define NMI_PMU		"perf_nmi_pmu"
+#define NMI_PMU_SKID	1
+
+/* enum perf_event_x86_regs, which a test for another architecture lacks. */
+enum {
+	AX, BX, CX, DX, SI, DI, BP, SP, IP, FLAGS, CS, SS,
+	R8, R9, R10, R11, R12, R13, R14, R15,
+	NR_REGS
+};
+
+/* ds, es, fs and gs are between ss and r8. */
+#define REGS_MASK	0xff0fffULL
+
+static const char * const reg_names[NR_REGS] = {
+	"ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", "cs", "ss",
+	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+};
+
+#define FLAGS_RF	0x10000
+
+/* Not a user address, whatever it is. */
+#define KERNEL_IP(ip)	((__s64)(ip) < 0)
+
+/* In a second and a half there are hundreds; under a loaded emulator some fewer. */
+#define RUN_MSEC	1500
+#define MIN_SAMPLES	20
+
+/* ---- 64-bit targets ------------------------------------------------------ */
+
+#ifdef __x86_64__
+#define WANT_R(n)	(0x5e5e00000000 + (n))
+
+static __u64 target_frames[4];
+static __u64 target_stack[512 + WANT_WORDS];
+/* The target's registers before it starts. */
+struct target_regs {
+	__u64 ax, si, di, dx;
+} target_regs;
+
+#define STR_(x)	#x
+#define STR(x)	STR_(x)
+#define TARGET(name, insns)						\
+	asm("	.pushsection .text, \"ax\"\n"				\
+	    #name "_start:\n"						\
+	    "	lea	target_stack+4096(%rip), %rsp\n"		\
+	    "	lea	target_frames(%rip), %rbp\n"			\
+	    "	mov	target_regs+8(%rip), %rsi\n"			\
+	    "	mov	target_regs+16(%rip), %rdi\n"			\
+	    "	mov	target_regs+24(%rip), %rdx\n"			\
+	    "	mov	$" STR(WANT_BX) ", %ebx\n"			\
+	    "	movabs	$0x5e5e00000008, %r8\n"				\
+	    "	movabs	$0x5e5e00000009, %r9\n"				\
+	    "	movabs	$0x5e5e0000000a, %r10\n"			\
+	    "	movabs	$0x5e5e0000000b, %r11\n"			\
+	    "	movabs	$0x5e5e0000000c, %r12\n"			\
+	    "	movabs	$0x5e5e0000000d, %r13\n"			\
+	    "	movabs	$0x5e5e0000000e, %r14\n"			\
+	    "	movabs	$0x5e5e0000000f, %r15\n"			\
+	    #name "_loop:\n"						\
+	    "	mov	target_regs(%rip), %rax\n"			\
+	    insns							\
+	    #name "_after:\n"						\
+	    "	nop\n"							\
+	    "	jmp	" #name "_loop\n"				\
+	    #name "_end:\n"						\
+	    "	.popsection\n");					\
+	extern char name ## _loop[], name ## _after[], name ## _end[];	\
+	void name ## _start(void)
+
+TARGET(target_syscall,	"	syscall\n");
+TARGET(target_int80,	"	int	$0x80\n");
+TARGET(target_spin,	"	pause\n");
+/* madvise() lets a page go, which is then touched. */
+TARGET(target_fault,	"	syscall\n"
+			"	movb	$1, (%rdi)\n");
+
+struct target {
+	const char	*name;
+	void		(*start)(void);
+	const char	*loop;
+	const char	*after;
+	const char	*end;
+	__u64		nr;
+	bool		syscall;
+	bool		fault;
+};
+
+#define TARGET64(_name, _nr, ...) {					\
+	.name	= #_name,						\
+	.start	= target_ ## _name ## _start,				\
+	.loop	= target_ ## _name ## _loop,				\
+	.after	= target_ ## _name ## _after,				\
+	.end	= target_ ## _name ## _end,				\
+	.nr	= _nr,							\
+	__VA_ARGS__							\
+}
+
+static const struct target targets[] = {
+	TARGET64(syscall, __NR_getppid, .syscall = true),
+	/* getppid() of 32-bit programs */
+	TARGET64(int80, 64),
+	TARGET64(spin, 0),
+	TARGET64(fault, __NR_madvise, .syscall = true, .fault = true),
+};
+
+static void run_target(const struct target *t)
+{
+	int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	target_frames[0] = (__u64)&target_frames[2];
+	target_frames[1] = (__u64)target_syscall_start;
+	for (i = 0; i < WANT_WORDS; i++)
+		target_stack[512 + i] = WANT_WORD(i);
+	target_regs = (struct target_regs) {
+		.ax = t->nr,
+		.si = WANT_SI,
+		.di = WANT_DI,
+		.dx = WANT_DX,
+	};
+	if (t->fault) {
+		target_regs.di = (__u64)mmap((void *)0x7e0000000000, 4096,
+					     PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS |
+					     MAP_FIXED, -1, 0);
+		target_regs.si = 4096;
+		target_regs.dx = MADV_DONTNEED;
+	}
+	t->start();
+}
+
+/* What a sample that came while the target ran has to have, by its ip. */
+static bool expect64(const struct target *t, const __u64 *regs, __u64 *want)
+{
+	__u64 ip = regs[IP];
+	int i;
+
+	memcpy(want, regs, NR_REGS * sizeof(*want));
+	if (ip < (__u64)t->loop || ip >= (__u64)t->end)
+		return false;
+	want[BX] = WANT_BX;
+	want[SI] = t->fault ? 4096 : WANT_SI;
+	want[DI] = t->fault ? 0x7e0000000000 : WANT_DI;
+	want[DX] = t->fault ? MADV_DONTNEED : WANT_DX;
+	want[BP] = (__u64)target_frames;
+	want[SP] = (__u64)&target_stack[512];
+	want[CS] = 0x33;
+	want[SS] = 0x2b;
+	for (i = R8; i <= R15; i++)
+		want[i] = WANT_R(8 + i - R8);
+	/* SYSCALL leaves ip and flags in cx and r11, for the rest of the loop. */
+	if (t->syscall) {
+		want[R11] = regs[R11];
+		if (!t->fault) {
+			want[CX] = (__u64)t->after;
+			/* An interrupt that comes right there may have set RF. */
+			if (ip == (__u64)t->after)
+				want[R11] = regs[FLAGS] & ~FLAGS_RF;
+		}
+	}
+	return true;
+}
+#endif /* __x86_64__ */
+
+/* ---- Samples ------------------------------------------------------------- */
+
+#define STACK_SIZE	64
+
+struct sample {
+	__u64		ip;
+	__u64		nr;
+	const __u64	*ips;
+	__u64		abi;
+	__u64		regs[NR_REGS];
+	__u64		stack_size;
+	const void	*stack;
+	__u64		intr_abi;
+};
+
+/* One record of an event with regs_attr(). */
+static void parse_sample(const struct perf_event_header *h, __u64 type,
+			 struct sample *s)
+{
+	const __u64 *p = (const __u64 *)(h + 1);
+
+	memset(s, 0, sizeof(*s));
+	s->ip = *p++;
+	if (type & PERF_SAMPLE_CALLCHAIN) {
+		s->nr = *p++;
+		s->ips = p;
+		p += s->nr;
+	}
+	if (type & PERF_SAMPLE_REGS_USER) {
+		s->abi = *p++;
+		if (s->abi) {
+			memcpy(s->regs, p, sizeof(s->regs));
+			p += NR_REGS;
+		}
+	}
+	if (type & PERF_SAMPLE_STACK_USER) {
+		s->stack_size = *p++;
+		s->stack = p;
+		p += s->stack_size / 8;
+		if (s->stack_size)
+			s->stack_size = *p++;
+	}
+	if (type & PERF_SAMPLE_REGS_INTR)
+		s->intr_abi = *p++;
+}
+
+static struct perf_event_attr regs_attr(__u32 type, __u64 config, __u64 period)
+{
+	struct perf_event_attr attr = {
+		.size			= sizeof(attr),
+		.type			= type,
+		.config			= config,
+		.sample_period		= period,
+		.sample_type		= PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN |
+					  PERF_SAMPLE_REGS_USER |
+					  PERF_SAMPLE_STACK_USER,
+		.sample_regs_user	= REGS_MASK,
+		.sample_stack_user	= STACK_SIZE,
+		.disabled		= 1,
+	};
+
+	return attr;
+}
+
+/* A target, an event on it, and the samples. */
+struct watch {
+	pid_t				pid;
+	int				fd;
+	struct perf_event_mmap_page	*page;
+	__u64				type;
+	__u64				pos;
+	char				record[65536] __attribute__((aligned(8)));
+};
+
+#define WATCH_PAGES	1024
+
+static const char *watch_open(struct watch *w, struct perf_event_attr *attr)
+{
+	size_t size = (WATCH_PAGES + 1) * sysconf(_SC_PAGESIZE);
+
+	w->type = attr->sample_type;
+	w->fd = defer_event_open(attr, w->pid, -1, 0);
+	if (w->fd < 0)
+		return strerror(errno);
+	w->page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
+	return w->page == MAP_FAILED ? strerror(errno) : NULL;
+}
+
+/* Let the target run under the event for a while; false if it did not live. */
+static bool watch_run(struct watch *w, unsigned int msec)
+{
+	bool alive;
+
+	ioctl(w->fd, PERF_EVENT_IOC_ENABLE, 0);
+	usleep(msec * 1000);
+	ioctl(w->fd, PERF_EVENT_IOC_DISABLE, 0);
+	alive = waitpid(w->pid, NULL, WNOHANG) == 0;
+	if (!alive)
+		w->pid = -1;
+	return alive;
+}
+
+static bool watch_next(struct watch *w, struct sample *s)
+{
+	size_t page_size = sysconf(_SC_PAGESIZE), size = WATCH_PAGES * page_size;
+	const char *data = (const char *)w->page + page_size;
+	struct perf_event_header *h = (void *)w->record;
+	size_t i;
+
+	while (w->pos < __atomic_load_n(&w->page->data_head, __ATOMIC_ACQUIRE)) {
+		for (i = 0; i < sizeof(*h); i++)
+			w->record[i] = data[(w->pos + i) % size];
+		for (; i < h->size; i++)
+			w->record[i] = data[(w->pos + i) % size];
+		w->pos += h->size;
+		if (h->type != PERF_RECORD_SAMPLE)
+			continue;
+		parse_sample(h, w->type, s);
+		return true;
+	}
+	return false;
+}
+
+static void watch_close(struct watch *w)
+{
+	if (w->pid > 0) {
+		kill(w->pid, SIGKILL);
+		waitpid(w->pid, NULL, 0);
+	}
+	if (w->page && w->page != MAP_FAILED)
+		munmap(w->page, (WATCH_PAGES + 1) * sysconf(_SC_PAGESIZE));
+	if (w->fd > 0)
+		close(w->fd);
+}
+
+/* Says which registers are wrong, of the first few samples. */
+static unsigned int compare(const struct sample *s, const __u64 *want,
+			    unsigned int nr_said)
+{
+	unsigned int i, wrong = 0;
+
+	for (i = 0; i < NR_REGS; i++) {
+		if (s->regs[i] == want[i])
+			continue;
+		wrong++;
+		if (nr_said < 5)
+			fprintf(stderr, "# at %llx: %s is %llx, not %llx\n",
+				(unsigned long long)s->ip, reg_names[i],
+				(unsigned long long)s->regs[i],
+				(unsigned long long)want[i]);
+	}
+	return wrong;
+}
+
+/* The user part of the callchain: its length, 0 if there is none */
+static unsigned int user_chain(const struct sample *s, const __u64 **ips)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->nr; i++) {
+		if (s->ips[i] == PERF_CONTEXT_USER) {
+			*ips = s->ips + i + 1;
+			return s->nr - i - 1;
+		}
+	}
+	return 0;
+}
+
+struct counts {
+	unsigned int	samples;
+	unsigned int	in_kernel;
+	unsigned int	in_entry;
+	unsigned int	none;
+	unsigned int	foreign;
+	unsigned int	wrong;
+	unsigned int	wrong_chain;
+	unsigned int	wrong_stack;
+};
+
+static void print_counts(const struct counts *c)
+{
+	fprintf(stderr,
+		"# samples %u: in the kernel %u, of them in entry code %u; no registers %u, ip of something else %u, wrong registers %u, callchain %u, stack %u\n",
+		c->samples, c->in_kernel, c->in_entry, c->none, c->foreign,
+		c->wrong, c->wrong_chain, c->wrong_stack);
+}
+
+/* Without registers there is neither a user chain nor a user stack. */
+static void count_none(const struct sample *s, struct counts *c)
+{
+	const __u64 *ips;
+
+	c->none++;
+	if (user_chain(s, &ips))
+		c->wrong_chain++;
+	if (s->stack_size)
+		c->wrong_stack++;
+}
+
+/* ---- 64-bit: all ways in, from NMI context and from interrupts ----------- */
+
+#ifdef __x86_64__
+FIXTURE(target64) {
+	struct watch w;
+	__u64 entry_start;
+	__u64 entry_end;
+	long type;
+	bool unload;
+};
+
+FIXTURE_VARIANT(target64) {
+	unsigned int target;
+	bool irq;
+};
+
+FIXTURE_VARIANT_ADD(target64, nmi_in_syscall) {
+	.target = 0,
+};
+
+FIXTURE_VARIANT_ADD(target64, nmi_in_int80) {
+	.target = 1,
+};
+
+FIXTURE_VARIANT_ADD(target64, nmi_in_interrupt) {
+	.target = 2,
+};
+
+FIXTURE_VARIANT_ADD(target64, nmi_in_page_fault) {
+	.target = 3,
+};
+
+FIXTURE_VARIANT_ADD(target64, irq_in_syscall) {
+	.target = 0,
+	.irq = true,
+};
+
+FIXTURE_VARIANT_ADD(target64, irq_in_page_fault) {
+	.target = 3,
+	.irq = true,
+};
+
+static void find_entry_text(__u64 *start, __u64 *end)
+{
+	*start = defer_kallsyms("__entry_text_start");
+	*end = defer_kallsyms("__entry_text_end");
+}
+
+FIXTURE_SETUP(target64)
+{
+	const char *why;
+
+	self->type = PERF_TYPE_SOFTWARE;
+	if (!variant->irq) {
+		self->unload = access("/sys/module/" NMI_PMU, F_OK);
+		why = defer_module_load(NMI_PMU);
+		if (why)
+			SKIP(return, "%s", why);
+		self->type = defer_pmu_type(NMI_PMU);
+		ASSERT_LE(0, self->type);
+	}
+	find_entry_text(&self->entry_start, &self->entry_end);
+	self->w.pid = fork();
+	ASSERT_LE(0, self->w.pid);
+	if (!self->w.pid) {
+		run_target(&targets[variant->target]);
+		_exit(1);
+	}
+	/* It has to be in its loop. */
+	usleep(100000);
+}
+
+FIXTURE_TEARDOWN(target64)
+{
+	watch_close(&self->w);
+	if (self->unload)
+		defer_module_unload(NMI_PMU);
+}
+
+TEST_F(target64, registers)
+{
+	struct perf_event_attr attr = regs_attr(self->type,
+						variant->irq ? PERF_COUNT_SW_CPU_CLOCK : 0,
+						500000);
+	const struct target *t = &targets[variant->target];
+	struct counts c = {};
+	__u64 want[NR_REGS];
+	const __u64 *ips;
+	struct sample s;
+	unsigned int nr;
+	const char *why;
+
+	why = watch_open(&self->w, &attr);
+	if (why)
+		SKIP(return, "no event: %s", why);
+	if (!watch_run(&self->w, RUN_MSEC))
+		SKIP(return, "no %s on this kernel", t->name);
+
+	while (watch_next(&self->w, &s)) {
+		c.samples++;
+		if (!KERNEL_IP(s.ip))
+			continue;
+		c.in_kernel++;
+		if (s.ip >= self->entry_start && s.ip < self->entry_end)
+			c.in_entry++;
+		if (!s.abi) {
+			count_none(&s, &c);
+			continue;
+		}
+		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, s.abi);
+		if (!expect64(t, s.regs, want)) {
+			c.foreign++;
+			continue;
+		}
+		if (compare(&s, want, c.wrong))
+			c.wrong++;
+		nr = user_chain(&s, &ips);
+		if (nr < 2 || ips[0] != want[IP] ||
+		    ips[1] != (__u64)target_syscall_start)
+			c.wrong_chain++;
+		if (s.stack_size != STACK_SIZE ||
+		    ((const __u64 *)s.stack)[0] != WANT_WORD(0) ||
+		    ((const __u64 *)s.stack)[7] != WANT_WORD(7))
+			c.wrong_stack++;
+	}
+	print_counts(&c);
+	EXPECT_LE(MIN_SAMPLES, c.in_kernel);
+	EXPECT_EQ(0, c.foreign);
+	EXPECT_EQ(0, c.wrong);
+	EXPECT_EQ(0, c.wrong_chain);
+	EXPECT_EQ(0, c.wrong_stack);
+	/* There are few places where nothing can be said. */
+	EXPECT_GE(c.in_kernel / 20, c.none);
+}
+#endif /* __x86_64__ */
+
+/* ---- 32-bit -------------------------------------------------------------- */
+
+FIXTURE(target32) {
+	struct watch w;
+	struct user_regs_target t;
+	__u64 entry_start;
+	__u64 entry_end;
+	long type;
+	bool unload;
+};
+
+FIXTURE_VARIANT(target32) {
+	char enter;
+	bool irq;
+};
+
+FIXTURE_VARIANT_ADD(target32, nmi_in_int80) {
+	.enter = ENTER_INT80,
+};
+
+FIXTURE_VARIANT_ADD(target32, nmi_in_sysenter) {
+	.enter = ENTER_SYSENTER,
+};
+
+FIXTURE_VARIANT_ADD(target32, nmi_in_syscall) {
+	.enter = ENTER_SYSCALL,
+};
+
+FIXTURE_VARIANT_ADD(target32, nmi_in_interrupt) {
+	.enter = ENTER_SPIN,
+};
+
+FIXTURE_VARIANT_ADD(target32, irq_in_sysenter) {
+	.enter = ENTER_SYSENTER,
+	.irq = true,
+};
+
+FIXTURE_VARIANT_ADD(target32, irq_in_syscall) {
+	.enter = ENTER_SYSCALL,
+	.irq = true,
+};
+
+FIXTURE_SETUP(target32)
+{
+	char path[PATH_MAX + 32], dir[PATH_MAX], arg[2] = { variant->enter };
+	const char *why;
+	int out[2];
+	ssize_t n;
+	char *end;
+
+	self->type = PERF_TYPE_SOFTWARE;
+	if (!variant->irq) {
+		self->unload = access("/sys/module/" NMI_PMU, F_OK);
+		why = defer_module_load(NMI_PMU);
+		if (why)
+			SKIP(return, "%s", why);
+		self->type = defer_pmu_type(NMI_PMU);
+		ASSERT_LE(0, self->type);
+	}
+	n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
+	ASSERT_LT(0, n);
+	dir[n] = '\0';
+	end = strrchr(dir, '/');
+	ASSERT_NE(NULL, end);
+	*end = '\0';
+	snprintf(path, sizeof(path), "%s/user_regs32", dir);
+	if (access(path, X_OK))
+		SKIP(return, "no user_regs32 (compiler without -m32?)");
+
+	find_entry_text(&self->entry_start, &self->entry_end);
+	ASSERT_EQ(0, pipe2(out, O_CLOEXEC));
+	self->w.pid = fork();
+	ASSERT_LE(0, self->w.pid);
+	if (!self->w.pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(out[1], 1);
+		execl(path, path, arg, NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	n = read(out[0], &self->t, sizeof(self->t));
+	close(out[0]);
+	if (n != sizeof(self->t))
+		SKIP(return, "the kernel does not run 32-bit programs");
+	usleep(100000);
+}
+
+FIXTURE_TEARDOWN(target32)
+{
+	watch_close(&self->w);
+	if (self->unload)
+		defer_module_unload(NMI_PMU);
+}
+
+/* False if the ip is not one of the target. */
+static bool expect32(const struct user_regs_target *t, const __u64 *regs,
+		     __u64 *want)
+{
+	/* Three pops and a return */
+	bool landing = t->landing_pad && regs[IP] >= t->landing_pad &&
+		       regs[IP] < t->landing_pad + 4;
+	bool landed = landing && regs[IP] == t->landing_pad;
+
+	memcpy(want, regs, NR_REGS * sizeof(*want));
+	if (!landing && !(regs[IP] >= t->start && regs[IP] < t->end))
+		return false;
+	want[BX] = WANT_BX;
+	want[SI] = WANT_SI;
+	want[DI] = WANT_DI;
+	want[DX] = WANT_DX;
+	/* SYSRET has left ip in cx, which the third pop mends. */
+	want[CX] = landing && regs[CX] == t->landing_pad ? regs[CX] : WANT_CX;
+	want[CS] = 0x23;
+	want[SS] = 0x2b;
+	if (landed || regs[IP] == t->after || !t->landing_pad)
+		want[BP] = t->bp;
+	if (landed)
+		want[SP] = t->landing_sp;
+	else if (regs[IP] == t->after || !t->landing_pad)
+		want[SP] = t->sp;
+	return true;
+}
+
+TEST_F(target32, registers)
+{
+	struct perf_event_attr attr = regs_attr(self->type,
+						variant->irq ? PERF_COUNT_SW_CPU_CLOCK : 0,
+						500000);
+	struct counts c = {};
+	__u64 want[NR_REGS];
+	const __u64 *ips;
+	const __u32 *words;
+	struct sample s;
+	unsigned int nr;
+	const char *why;
+
+	attr.sample_stack_user = STACK_SIZE / 2;
+	why = watch_open(&self->w, &attr);
+	if (why)
+		SKIP(return, "no event: %s", why);
+	if (!watch_run(&self->w, RUN_MSEC))
+		SKIP(return, "this CPU cannot enter the kernel like this");
+
+	while (watch_next(&self->w, &s)) {
+		c.samples++;
+		if (!KERNEL_IP(s.ip))
+			continue;
+		c.in_kernel++;
+		if (s.ip >= self->entry_start && s.ip < self->entry_end)
+			c.in_entry++;
+		if (!s.abi) {
+			count_none(&s, &c);
+			continue;
+		}
+		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_32, s.abi);
+		if (!expect32(&self->t, s.regs, want)) {
+			if (!c.foreign++)
+				TH_LOG("ip %llx", (unsigned long long)s.regs[IP]);
+			continue;
+		}
+		if (compare(&s, want, c.wrong))
+			c.wrong++;
+		/* In between the vDSO pushes and pops. */
+		if (want[BP] != self->t.bp || want[SP] != s.regs[SP] ||
+		    (want[SP] != self->t.sp && want[SP] != self->t.landing_sp))
+			continue;
+		nr = user_chain(&s, &ips);
+		if (nr < 2 || ips[0] != want[IP] || ips[1] != self->t.ret)
+			c.wrong_chain++;
+		words = s.stack;
+		if (want[SP] == self->t.landing_sp)
+			words += (self->t.sp - self->t.landing_sp) / 4;
+		if (s.stack_size != STACK_SIZE / 2 || words[0] != WANT_WORD(0) ||
+		    words[3] != WANT_WORD(3))
+			c.wrong_stack++;
+	}
+	print_counts(&c);
+	EXPECT_LE(MIN_SAMPLES, c.in_kernel);
+	EXPECT_EQ(0, c.foreign);
+	EXPECT_EQ(0, c.wrong);
+	EXPECT_EQ(0, c.wrong_chain);
+	EXPECT_EQ(0, c.wrong_stack);
+	EXPECT_GE(c.in_kernel / 20, c.none);
+}
+
+/* ---- The kernel's registers ---------------------------------------------- */
+
+#ifdef __x86_64__
+FIXTURE(intr) {
+	struct watch w;
+	bool unload;
+};
+
+FIXTURE_SETUP(intr)
+{
+	const char *why;
+
+	self->unload = access("/sys/module/" NMI_PMU, F_OK);
+	why = defer_module_load(NMI_PMU);
+	if (why)
+		SKIP(return, "%s", why);
+	self->w.pid = fork();
+	ASSERT_LE(0, self->w.pid);
+	if (!self->w.pid) {
+		run_target(&targets[0]);
+		_exit(1);
+	}
+	usleep(100000);
+}
+
+FIXTURE_TEARDOWN(intr)
+{
+	watch_close(&self->w);
+	if (self->unload)
+		defer_module_unload(NMI_PMU);
+}
+
+/* An event in user mode whose interrupt comes late, in the kernel. */
+TEST_F(intr, no_kernel_registers_when_excluded)
+{
+	struct perf_event_attr attr = regs_attr(defer_pmu_type(NMI_PMU),
+						NMI_PMU_SKID, 500000);
+	unsigned int kernel = 0, leaks = 0, user = 0, user_regs = 0;
+	struct sample s;
+	const char *why;
+
+	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = REGS_MASK;
+	attr.exclude_kernel = 1;
+	why = watch_open(&self->w, &attr);
+	ASSERT_EQ(NULL, why);
+	ASSERT_TRUE(watch_run(&self->w, RUN_MSEC));
+	while (watch_next(&self->w, &s)) {
+		if (KERNEL_IP(s.ip)) {
+			kernel++;
+			leaks += !!s.intr_abi;
+		} else {
+			user++;
+			user_regs += !!s.intr_abi;
+		}
+	}
+	TH_LOG("in the kernel %u, with registers %u; in user mode %u, %u",
+	       kernel, leaks, user, user_regs);
+	EXPECT_LE(MIN_SAMPLES, kernel);
+	EXPECT_EQ(0, leaks);
+	EXPECT_EQ(user, user_regs);
+}
+
+/* An event that counts in the kernel has its registers. */
+TEST_F(intr, kernel_registers_when_included)
+{
+	struct perf_event_attr attr = regs_attr(defer_pmu_type(NMI_PMU), 0, 500000);
+	unsigned int kernel = 0, with = 0;
+	struct sample s;
+	const char *why;
+
+	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = REGS_MASK;
+	why = watch_open(&self->w, &attr);
+	ASSERT_EQ(NULL, why);
+	ASSERT_TRUE(watch_run(&self->w, RUN_MSEC));
+	while (watch_next(&self->w, &s)) {
+		if (!KERNEL_IP(s.ip))
+			continue;
+		kernel++;
+		with += !!s.intr_abi;
+	}
+	EXPECT_LE(MIN_SAMPLES, kernel);
+	EXPECT_EQ(kernel, with);
+}
+#endif /* __x86_64__ */
+
+TEST_HARNESS_MAIN
