@@ -41,6 +41,8 @@ static const char * const reg_names[NR_REGS] = {
 /* In a second and a half there are hundreds; under a loaded emulator some fewer. */
 #define RUN_MSEC	1500
 #define MIN_SAMPLES	20
+/* So often, on a machine that has a lot else to do. */
+#define RUNS		8
 
 /* ---- 64-bit targets ------------------------------------------------------ */
 
@@ -250,6 +252,8 @@ struct watch {
 	struct perf_event_mmap_page	*page;
 	__u64				type;
 	__u64				pos;
+	unsigned int			in_kernel;
+	unsigned int			runs;
 	char				record[65536] __attribute__((aligned(8)));
 };
 
@@ -288,17 +292,23 @@ static bool watch_next(struct watch *w, struct sample *s)
 	struct perf_event_header *h = (void *)w->record;
 	size_t i;
 
-	while (w->pos < __atomic_load_n(&w->page->data_head, __ATOMIC_ACQUIRE)) {
-		for (i = 0; i < sizeof(*h); i++)
-			w->record[i] = data[(w->pos + i) % size];
-		for (; i < h->size; i++)
-			w->record[i] = data[(w->pos + i) % size];
-		w->pos += h->size;
-		if (h->type != PERF_RECORD_SAMPLE)
-			continue;
-		parse_sample(h, w->type, s);
-		return true;
-	}
+	do {
+		while (w->pos < __atomic_load_n(&w->page->data_head, __ATOMIC_ACQUIRE)) {
+			for (i = 0; i < sizeof(*h); i++)
+				w->record[i] = data[(w->pos + i) % size];
+			for (; i < h->size; i++)
+				w->record[i] = data[(w->pos + i) % size];
+			w->pos += h->size;
+			if (h->type != PERF_RECORD_SAMPLE)
+				continue;
+			parse_sample(h, w->type, s);
+			w->in_kernel += KERNEL_IP(s->ip);
+			return true;
+		}
+		__atomic_store_n(&w->page->data_tail, w->pos, __ATOMIC_RELEASE);
+	} while (w->in_kernel < MIN_SAMPLES && ++w->runs < RUNS &&
+		 watch_run(w, RUN_MSEC));
+
 	return false;
 }
 
