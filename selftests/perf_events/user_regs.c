@@ -706,7 +706,11 @@ TEST_F(target32, registers)
 	EXPECT_EQ(0, c.wrong);
 	EXPECT_EQ(0, c.wrong_chain);
 	EXPECT_EQ(0, c.wrong_stack);
-	EXPECT_GE(c.in_kernel / 20, c.none);
+	/*
+	 * A SYSCALL that is not the vDSO's cannot be told from INT $0x80 until ip
+	 * is set, where an emulator's NMIs come often.
+	 */
+	EXPECT_GE(c.in_kernel / 8, c.none);
 }
 
 /* ---- The kernel's registers ---------------------------------------------- */
