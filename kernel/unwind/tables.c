@@ -455,9 +455,9 @@ void unwind_user_tables_put(struct unwind_user_tables *tables)
 	if (!tables)
 		return;
 
-	last = refcount_dec_and_test(&tables->refs);
-
 	scoped_guard(mutex, &unwind_tables_mutex) {
+		/* Under the mutex: without a reference it may be gone at any time. */
+		last = refcount_dec_and_test(&tables->refs);
 		if (last) {
 			list_for_each_entry(table, &tables->tables, entry)
 				unwind_table_unlink(table);

@@ -130,6 +130,8 @@ int main(int argc, char **argv)
 	int event = open_event(), i, status;
 	pid_t pid;
 
+	/* A line as soon as it is known; what COMMAND prints comes behind. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("%-44s %10s %12s %12s %9s %10s\n", "file", "bytes", "first", "again", "back",
 	       "per MiB");
 	for (i = 1; i + 1 < argc && strcmp(argv[i], "--"); i += 2)
@@ -137,7 +139,6 @@ int main(int argc, char **argv)
 	if (i >= argc || strcmp(argv[i], "--") || !argv[++i])
 		return 0;
 
-	fflush(stdout);
 	pid = fork();
 	if (pid < 0)
 		die("fork");

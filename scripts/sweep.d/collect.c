@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,7 @@ int main(int argc, char **argv)
 	};
 	struct sched_param fifo = { .sched_priority = 1 };
 	int go[2], fd, status, nr = 1, i;
+	bool ended;
 	char buf[4096] = "";
 	struct sink s[2];
 	pid_t pid;
@@ -133,13 +135,13 @@ int main(int argc, char **argv)
 	if (sched_setscheduler(0, SCHED_FIFO, &fifo))
 		die("sched_setscheduler");
 	do {
-		fd = waitpid(pid, &status, WNOHANG) == pid;
+		ended = waitpid(pid, &status, WNOHANG) == pid;
 		for (i = 0; i < nr; i++) {
 			drain(s[i].page, s[i].out);
 			fsync(s[i].out);
 		}
-		usleep(fd ? 0 : 200000);
-	} while (!fd);
+		usleep(ended ? 0 : 200000);
+	} while (!ended);
 	printf("DONE %d\n", status);
 	return status != 0;
 }

@@ -40,6 +40,14 @@ extern char sweep_ret1[], sweep_ret2[], restorer[], after[];
 #define STR_(x)	#x
 #define STR(x)	STR_(x)
 
+#define PATH(name, set, insn)						\
+	asm(".pushsection .text\n"					\
+	    ".globl path_" #name "\n .globl trig_" #name "\n"		\
+	    "path_" #name ":\n" SAVE LOAD set				\
+	    "trig_" #name ":\n" insn "\n"				\
+	    "jmp after\n .popsection\n");				\
+	void path_##name(void)
+
 #ifdef __x86_64__
 #define SP_OFFSET	65024		/* (STACK_WORDS - ABOVE) * 8 */
 #define FLAGS		"push $0x8d5\n popfq\n"
@@ -64,13 +72,6 @@ extern char sweep_ret1[], sweep_ret2[], restorer[], after[];
 	"movabs $0x1313131300000013, %r13\n"				\
 	"movabs $0x1414141400000014, %r14\n"				\
 	"movabs $0x1515151500000015, %r15\n"
-#define PATH(name, set, insn)						\
-	asm(".pushsection .text\n"					\
-	    ".globl path_" #name "\n .globl trig_" #name "\n"		\
-	    "path_" #name ":\n" SAVE LOAD set				\
-	    "trig_" #name ":\n" insn "\n"				\
-	    "jmp after\n .popsection\n");				\
-	void path_##name(void)
 asm(".pushsection .text\n .globl after\n .globl sweep_ret1\n .globl sweep_ret2\n"
     ".globl restorer\n .globl trig_sigreturn\n .globl sweep_wait\n"
     "after:\n"
@@ -110,13 +111,6 @@ PATH(de, "xor %ecx, %ecx\n", "div %ecx");
 	"mov $0xd1000004, %edx\n"					\
 	"mov $0xe1000005, %esi\n"					\
 	"mov $0xf1000006, %edi\n"
-#define PATH(name, set, insn)						\
-	asm(".pushsection .text\n"					\
-	    ".globl path_" #name "\n .globl trig_" #name "\n"		\
-	    "path_" #name ":\n" SAVE LOAD set				\
-	    "trig_" #name ":\n" insn "\n"				\
-	    "jmp after\n .popsection\n");				\
-	void path_##name(void)
 asm(".pushsection .text\n .globl after\n .globl sweep_ret1\n .globl sweep_ret2\n"
     ".globl restorer\n .globl trig_sigreturn\n .globl sweep_wait\n"
     "after:\n cld\n mov saved_sp, %esp\n"
@@ -179,7 +173,6 @@ struct context {
 	ulong di, si, bp, bx, dx, ax, cx, sp, ip, flags;
 	u16 cs, gs, fs, ss;
 };
-#define SA_FLAGS	(0x4 | 0x04000000 | 0x40000000)
 
 /* As clone(SIGCHLD) or vfork: the child runs behind the system call, too. */
 asm(".pushsection .text\n .globl path_fork\n .globl trig_fork\n"
@@ -215,8 +208,10 @@ struct context {
 	ulong gs, fs, es, ds, di, si, bp, sp, bx, dx, cx, ax, trapno, err;
 	ulong ip, cs, flags, sp_at_signal, ss;
 };
-#define SA_FLAGS	(0x4 | 0x04000000 | 0x40000000)
 #endif
+
+/* SA_SIGINFO, SA_RESTORER, SA_NODEFER */
+#define SA_FLAGS	(0x4 | 0x04000000 | 0x40000000)
 
 struct action {
 	void *handler;
@@ -234,11 +229,13 @@ static void handler(int sig, void *info, struct context *c)
 	enum mode m = mode;
 
 	mode = RESUME;
-#ifdef __x86_64__
 	c->ip = (ulong)after;
 	c->ss = 0x2b;
 	if (m == RESUME)
 		return;
+	c->flags = 0x246;
+	c->sp = (ulong)stack + SP_OFFSET + 16;
+#ifdef __x86_64__
 	c->bx = 0x2b2b2b2b00000002;
 	c->bp = (ulong)stack + SP_OFFSET + 256;
 	c->si = 0x2e2e2e2e00000005;
@@ -252,10 +249,8 @@ static void handler(int sig, void *info, struct context *c)
 	c->r13 = 0x2323232300000013;
 	c->r14 = 0x2424242400000014;
 	c->r15 = 0x2525252500000015;
-	c->sp = (ulong)stack + SP_OFFSET + 16;
 	c->cx = 0x2c2c2c2c00000003;
 	c->r11 = 0x2121212100000011;
-	c->flags = 0x246;
 	if (m == BY_SYSRET) {
 		c->cx = c->ip;
 		c->r11 = c->flags;
@@ -269,10 +264,6 @@ static void handler(int sig, void *info, struct context *c)
 		c->ss = 7;
 	}
 #else
-	c->ip = (ulong)after;
-	c->ss = 0x2b;
-	if (m == RESUME)
-		return;
 	c->bx = 0x2b000002;
 	c->bp = (ulong)stack + SP_OFFSET + 128;
 	c->si = 0x2e000005;
@@ -280,8 +271,6 @@ static void handler(int sig, void *info, struct context *c)
 	c->dx = 0x2d000004;
 	c->ax = 0x2a000001;
 	c->cx = 0x2c000003;
-	c->sp = (ulong)stack + SP_OFFSET + 16;
-	c->flags = 0x246;
 	if (m == BAD_SS)
 		c->ss = 0x23;
 	else if (m == ESPFIX)

@@ -38,6 +38,21 @@
 #define EXIT_INSN()							\
 	INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0)
 
+/*
+ * r6 is the context, r7 the first value of a map; without one the next @skip
+ * instructions are left out.
+ */
+#define LOOKUP_FIRST(map, skip)						\
+	MOV_REG(BPF_REG_6, BPF_REG_1),					\
+	ST_IMM_W(BPF_REG_10, -4, 0),					\
+	MOV_REG(BPF_REG_2, BPF_REG_10),					\
+	ADD_IMM(BPF_REG_2, -4),						\
+	LD_MAP(BPF_REG_1, map),						\
+	LD_MAP_REST,							\
+	CALL(BPF_FUNC_map_lookup_elem),					\
+	JEQ_IMM(BPF_REG_0, 0, (skip) + 1),				\
+	MOV_REG(BPF_REG_7, BPF_REG_0)
+
 static inline int sys_bpf(int cmd, union bpf_attr *attr)
 {
 	return syscall(__NR_bpf, cmd, attr, sizeof(*attr));

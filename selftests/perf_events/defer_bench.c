@@ -15,6 +15,9 @@
  * walk and the record.
  *
  * "off": a system call and a page fault while nobody profiles.
+ *
+ * "regs": what PERF_SAMPLE_REGS_USER adds to a sample that is taken in an NMI within a
+ * system call. Needs the module perf_nmi_pmu with external=1, which sends them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,16 +45,23 @@
 #define PAGES_OF_BUFFER		256
 #define ROUNDS			15
 
+/* ax to ss and r8 to r15: what the ABI has in 64-bit kernels */
+#define ALL_REGS		0xff0fffULL
+
+#define NMI_PMU_TYPE		"/sys/bus/event_source/devices/perf_nmi_pmu/type"
+#define NMI_PMU_FIRE		"/sys/module/perf_nmi_pmu/parameters/fire"
 #define MAX_STACK		"/proc/sys/kernel/perf_event_max_stack"
 
-enum mode { OFF, NO_CHAIN, IMMEDIATE, DEFERRED, NR_MODES };
+enum mode { OFF, NO_CHAIN, IMMEDIATE, DEFERRED, USER_REGS, NR_MODES };
 
 static const char * const mode_names[] = {
-	"off", "no callchain", "immediate", "deferred"
+	"off", "no callchain", "immediate", "deferred", "user registers"
 };
 
 static long page_size;
 static int zero_fd;
+/* Bytes of records of the last round */
+static uint64_t written;
 static char *fault_area;
 
 static void die(const char *what)
@@ -80,8 +90,12 @@ static int open_event(uint32_t type, uint64_t config, enum mode mode)
 	};
 	int fd;
 
-	if (mode >= IMMEDIATE)
+	if (mode == IMMEDIATE || mode == DEFERRED)
 		attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	if (mode == USER_REGS) {
+		attr.sample_type |= PERF_SAMPLE_REGS_USER;
+		attr.sample_regs_user = ALL_REGS;
+	}
 	/* The kernel part costs the same in all modes; leave it out. */
 	attr.exclude_callchain_kernel = 1;
 	if (mode == DEFERRED)
@@ -145,6 +159,15 @@ static uint64_t measure_entry(void)
 	return __rdtsc() - start;
 }
 
+static uint64_t measure_nmis(void)
+{
+	uint64_t start = __rdtsc();
+
+	if (write_number(NMI_PMU_FIRE, FAULTS))
+		die(NMI_PMU_FIRE);
+	return (__rdtsc() - start) / FAULTS;
+}
+
 /*
  * One frame per level: the compiler must neither inline this nor make a loop of it.
  * WITHOUT_FRAME_POINTERS is for programs that are built with an SFrame section.
@@ -191,10 +214,12 @@ static uint64_t run(uint32_t type, uint64_t config, enum mode mode, int depth,
 			best = t;
 		if (ring) {
 			struct perf_event_mmap_page *page = ring;
+			uint64_t head = __atomic_load_n(&page->data_head,
+							__ATOMIC_ACQUIRE);
 
 			/* Full buffers are cheap: never measure one. */
-			page->data_tail = __atomic_load_n(&page->data_head,
-							  __ATOMIC_ACQUIRE);
+			written = head - page->data_tail;
+			page->data_tail = head;
 		}
 	}
 
@@ -234,6 +259,32 @@ static void table(const char *name, uint32_t type, uint64_t config,
 	}
 }
 
+static int user_regs(void)
+{
+	int type = read_number(NMI_PMU_TYPE);
+	uint64_t none, regs;
+
+	if (type < 0) {
+		printf("regs: skipped, no module perf_nmi_pmu\n");
+		return 1;
+	}
+	none = run(type, 0, NO_CHAIN, 8, measure_nmis);
+	/* Header, address and thread; less is a throttled event. */
+	if (written < FAULTS * 24) {
+		printf("regs: samples are missing; raise perf_event_max_sample_rate\n");
+		return 1;
+	}
+	regs = run(type, 0, USER_REGS, 8, measure_nmis);
+	/* And the ABI, with the registers unless that is none. */
+	if (written < FAULTS * 32) {
+		printf("regs: samples are missing\n");
+		return 1;
+	}
+	printf("regs: a sample in an NMI %llu\n", (unsigned long long)none);
+	printf("regs: %s add %lld\n", mode_names[USER_REGS], (long long)(regs - none));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	bool off_only = argc > 1 && !strcmp(argv[1], "off");
@@ -245,6 +296,8 @@ int main(int argc, char **argv)
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (zero_fd < 0 || fault_area == MAP_FAILED)
 		die("setup");
+	if (argc > 1 && !strcmp(argv[1], "regs"))
+		return user_regs();
 	madvise(fault_area, FAULTS * page_size, MADV_NOHUGEPAGE);
 
 	if (off_only) {
@@ -257,7 +310,8 @@ int main(int argc, char **argv)
 
 	/* The default would cut the deepest stack. */
 	max_stack = read_number(MAX_STACK);
-	if (write_number(MAX_STACK, 2 * 128))
+	/* Busy while there is an event with callchains */
+	if (max_stack < 2 * 128 && write_number(MAX_STACK, 2 * 128))
 		die(MAX_STACK);
 
 	id = read_number("/sys/kernel/tracing/events/syscalls/sys_enter_getppid/id");
@@ -267,6 +321,7 @@ int main(int argc, char **argv)
 	else
 		table("entry", PERF_TYPE_TRACEPOINT, id, measure_entry);
 
-	write_number(MAX_STACK, max_stack);
+	if (max_stack < 2 * 128)
+		write_number(MAX_STACK, max_stack);
 	return 0;
 }

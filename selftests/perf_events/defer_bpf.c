@@ -24,15 +24,7 @@ struct stack_value {
 static int prog_get_stack(int map, __u64 flags)
 {
 	const struct bpf_insn insns[] = {
-		MOV_REG(BPF_REG_6, BPF_REG_1),
-		ST_IMM_W(BPF_REG_10, -4, 0),
-		MOV_REG(BPF_REG_2, BPF_REG_10),
-		ADD_IMM(BPF_REG_2, -4),
-		LD_MAP(BPF_REG_1, map),
-		LD_MAP_REST,
-		CALL(BPF_FUNC_map_lookup_elem),
-		JEQ_IMM(BPF_REG_0, 0, 8),
-		MOV_REG(BPF_REG_7, BPF_REG_0),
+		LOOKUP_FIRST(map, 7),
 		MOV_REG(BPF_REG_1, BPF_REG_6),
 		MOV_REG(BPF_REG_2, BPF_REG_7),
 		ADD_IMM(BPF_REG_2, 8),
@@ -52,15 +44,7 @@ static int prog_get_stack(int map, __u64 flags)
 static int prog_get_stackid(int map, int stacks, __u64 flags)
 {
 	const struct bpf_insn insns[] = {
-		MOV_REG(BPF_REG_6, BPF_REG_1),
-		ST_IMM_W(BPF_REG_10, -4, 0),
-		MOV_REG(BPF_REG_2, BPF_REG_10),
-		ADD_IMM(BPF_REG_2, -4),
-		LD_MAP(BPF_REG_1, map),
-		LD_MAP_REST,
-		CALL(BPF_FUNC_map_lookup_elem),
-		JEQ_IMM(BPF_REG_0, 0, 7),
-		MOV_REG(BPF_REG_7, BPF_REG_0),
+		LOOKUP_FIRST(map, 6),
 		MOV_REG(BPF_REG_1, BPF_REG_6),
 		LD_MAP(BPF_REG_2, stacks),
 		LD_MAP_REST,

@@ -199,6 +199,18 @@ static int run(const char *usecs)
 	return n == (ssize_t)strlen(usecs) ? 0 : -1;
 }
 
+/* Also where the fixture skips, as it is not torn down then. */
+static int unload(FIXTURE_DATA(chain) *self)
+{
+	int ret = 0;
+
+	if (self->loaded_nmi)
+		ret |= defer_module_unload("perf_nmi_pmu");
+	if (self->loaded)
+		ret |= defer_module_unload("perf_chain");
+	return ret;
+}
+
 FIXTURE_SETUP(chain)
 {
 	struct perf_event_attr *attr = &self->attr;
@@ -213,7 +225,7 @@ FIXTURE_SETUP(chain)
 		SKIP(return, "%s", why);
 	self->loaded = true;
 	if (read_ranges())
-		SKIP(return, "addresses are not in /proc/kallsyms");
+		SKIP(unload(self); return, "addresses are not in /proc/kallsyms");
 
 	attr->size = sizeof(*attr);
 	attr->disabled = 1;
@@ -233,10 +245,10 @@ FIXTURE_SETUP(chain)
 		break;
 	case NMI:
 		if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-			SKIP(return, "perf_nmi_pmu needs two CPUs");
+			SKIP(unload(self); return, "perf_nmi_pmu needs two CPUs");
 		why = defer_module_load("perf_nmi_pmu");
 		if (why)
-			SKIP(return, "%s", why);
+			SKIP(unload(self); return, "%s", why);
 		self->loaded_nmi = true;
 		attr->type = defer_pmu_type("perf_nmi_pmu");
 		attr->sample_period = PERIOD;
@@ -266,7 +278,7 @@ FIXTURE_SETUP(chain)
 	case KRETPROBE:
 		type = defer_pmu_type("kprobe");
 		if (type < 0)
-			SKIP(return, "no kprobe PMU (CONFIG_KPROBE_EVENTS?)");
+			SKIP(unload(self); return, "no kprobe PMU (CONFIG_KPROBE_EVENTS?)");
 		attr->type = type;
 		attr->config = variant->source == KRETPROBE;
 		self->name = "perf_chain_leaf";
@@ -292,10 +304,7 @@ FIXTURE_TEARDOWN(chain)
 	close(self->prog);
 	close(self->stacks);
 	close(self->map);
-	if (self->loaded_nmi)
-		EXPECT_EQ(0, defer_module_unload("perf_nmi_pmu"));
-	if (self->loaded)
-		EXPECT_EQ(0, defer_module_unload("perf_chain"));
+	EXPECT_EQ(0, unload(self));
 }
 
 static int open_event(FIXTURE_DATA(chain) *self, enum source source)
@@ -388,15 +397,7 @@ TEST_F_TIMEOUT(chain, sample, 120)
 static int prog_stack(__u32 type, int map, int stacks)
 {
 	const struct bpf_insn insns[] = {
-		MOV_REG(BPF_REG_6, BPF_REG_1),
-		ST_IMM_W(BPF_REG_10, -4, 0),
-		MOV_REG(BPF_REG_2, BPF_REG_10),
-		ADD_IMM(BPF_REG_2, -4),
-		LD_MAP(BPF_REG_1, map),
-		LD_MAP_REST,
-		CALL(BPF_FUNC_map_lookup_elem),
-		JEQ_IMM(BPF_REG_0, 0, 15),
-		MOV_REG(BPF_REG_7, BPF_REG_0),
+		LOOKUP_FIRST(map, 14),
 		MOV_REG(BPF_REG_1, BPF_REG_6),
 		MOV_REG(BPF_REG_2, BPF_REG_7),
 		ADD_IMM(BPF_REG_2, 16),

@@ -434,4 +434,74 @@ TEST_F(raw, size)
 	EXPECT_EQ(2, v[1]);
 }
 
+/* ---- what one event asks for is not for the next ------------------------- */
+
+TEST(software_events)
+{
+	/* Whichever order they are in, one of small comes behind one of large. */
+	static const __u64 types[] = {
+		PERF_SAMPLE_TID,
+		PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_STACK_USER,
+		PERF_SAMPLE_TID,
+	};
+	const long page_size = sysconf(_SC_PAGESIZE);
+	struct perf_event_mmap_page *page[ARRAY_SIZE(types)];
+	struct perf_event_header header;
+	int fd[ARRAY_SIZE(types)];
+	unsigned int i, samples;
+	char *fault;
+	__u64 pos;
+
+	fault = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, fault);
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		struct perf_event_attr attr = {
+			.type		= PERF_TYPE_SOFTWARE,
+			.config		= PERF_COUNT_SW_PAGE_FAULTS,
+			.sample_period	= 1,
+			.sample_type	= types[i],
+			.disabled	= 1,
+			.exclude_hv	= 1,
+		};
+
+		if (types[i] & PERF_SAMPLE_STACK_USER)
+			attr.sample_stack_user = STACK_USER;
+		fd[i] = event_open(&attr, 0, -1);
+		ASSERT_LE(0, fd[i]) {
+			TH_LOG("perf_event_open: %s", strerror(errno));
+		}
+		page[i] = event_map(fd[i], PROT_READ | PROT_WRITE);
+		ASSERT_NE(MAP_FAILED, page[i]);
+	}
+
+	for (i = 0; i < ARRAY_SIZE(types); i++)
+		ASSERT_EQ(0, ioctl(fd[i], PERF_EVENT_IOC_ENABLE, 0));
+	*(volatile char *)fault = 1;
+	for (i = 0; i < ARRAY_SIZE(types); i++)
+		ASSERT_EQ(0, ioctl(fd[i], PERF_EVENT_IOC_DISABLE, 0));
+
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		samples = 0;
+		for (pos = 0; pos != page[i]->data_head; pos += header.size) {
+			header = header_at(page[i], pos);
+			ASSERT_LE(sizeof(header), header.size);
+			ASSERT_GE(page[i]->data_head - pos, header.size);
+			if (header.type != PERF_RECORD_SAMPLE)
+				continue;
+			samples++;
+			EXPECT_EQ(getpid(), (pid_t)word_at(page[i], pos + 8));
+			if (types[i] == PERF_SAMPLE_TID) {
+				EXPECT_EQ(8 + 8, header.size);
+			} else {
+				EXPECT_LT(8 + 8 + STACK_USER, header.size);
+			}
+		}
+		EXPECT_LE(1, samples);
+		event_unmap(page[i]);
+		close(fd[i]);
+	}
+	munmap(fault, page_size);
+}
+
 TEST_HARNESS_MAIN

@@ -34,6 +34,10 @@ static const char * const reg_names[NR_REGS] = {
 };
 
 #define FLAGS_RF	0x10000
+/* CF, PF, AF, ZF, SF, OF */
+#define FLAGS_ARITHMETIC 0x8d5
+/* IF, and the bit that is always set */
+#define FLAGS_USER	0x202
 
 /* Not a user address, whatever it is. */
 #define KERNEL_IP(ip)	((__s64)(ip) < 0)
@@ -43,6 +47,17 @@ static const char * const reg_names[NR_REGS] = {
 #define MIN_SAMPLES	20
 /* So often, on a machine that has a lot else to do. */
 #define RUNS		8
+
+/*
+ * Before the system call, in it, and behind it; the flags of arithmetic are left as
+ * they are.
+ */
+static void expect_ax_flags(const __u64 *regs, __u64 *want, __u64 nr, __u64 result)
+{
+	if (regs[AX] != nr && regs[AX] != result)
+		want[AX] = -ENOSYS;
+	want[FLAGS] = (regs[FLAGS] & (FLAGS_ARITHMETIC | FLAGS_RF)) | FLAGS_USER;
+}
 
 /* ---- 64-bit targets ------------------------------------------------------ */
 
@@ -67,6 +82,7 @@ struct target_regs {
 	    "	mov	target_regs+16(%rip), %rdi\n"			\
 	    "	mov	target_regs+24(%rip), %rdx\n"			\
 	    "	mov	$" STR(WANT_BX) ", %ebx\n"			\
+	    "	mov	$" STR(WANT_CX) ", %ecx\n"			\
 	    "	movabs	$0x5e5e00000008, %r8\n"				\
 	    "	movabs	$0x5e5e00000009, %r9\n"				\
 	    "	movabs	$0x5e5e0000000a, %r10\n"			\
@@ -91,7 +107,9 @@ TARGET(target_int80,	"	int	$0x80\n");
 TARGET(target_spin,	"	pause\n");
 /* madvise() lets a page go, which is then touched. */
 TARGET(target_fault,	"	syscall\n"
+			"target_fault_touch:\n"
 			"	movb	$1, (%rdi)\n");
+extern char target_fault_touch[];
 
 struct target {
 	const char	*name;
@@ -99,6 +117,8 @@ struct target {
 	const char	*loop;
 	const char	*after;
 	const char	*end;
+	/* What faults */
+	const char	*touch;
 	__u64		nr;
 	bool		syscall;
 	bool		fault;
@@ -119,7 +139,8 @@ static const struct target targets[] = {
 	/* getppid() of 32-bit programs */
 	TARGET64(int80, 64),
 	TARGET64(spin, 0),
-	TARGET64(fault, __NR_madvise, .syscall = true, .fault = true),
+	TARGET64(fault, __NR_madvise, .syscall = true, .fault = true,
+		 .touch = target_fault_touch),
 };
 
 static void run_target(const struct target *t)
@@ -157,7 +178,12 @@ static bool expect64(const struct target *t, const __u64 *regs, __u64 *want)
 	memcpy(want, regs, NR_REGS * sizeof(*want));
 	if (ip < (__u64)t->loop || ip >= (__u64)t->end)
 		return false;
+	expect_ax_flags(regs, want, t->nr,
+			t->fault || !t->nr ? 0 : (__u64)getpid());
 	want[BX] = WANT_BX;
+	/* The fault's system call leaves there where it returned to. */
+	if (!t->fault || regs[CX] != (__u64)t->touch)
+		want[CX] = WANT_CX;
 	want[SI] = t->fault ? 4096 : WANT_SI;
 	want[DI] = t->fault ? 0x7e0000000000 : WANT_DI;
 	want[DX] = t->fault ? MADV_DONTNEED : WANT_DX;
@@ -171,7 +197,8 @@ static bool expect64(const struct target *t, const __u64 *regs, __u64 *want)
 	if (t->syscall) {
 		want[R11] = regs[R11];
 		if (!t->fault) {
-			want[CX] = (__u64)t->after;
+			if (regs[CX] != WANT_CX || ip == (__u64)t->after)
+				want[CX] = (__u64)t->after;
 			/* An interrupt that comes right there may have set RF. */
 			if (ip == (__u64)t->after)
 				want[R11] = regs[FLAGS] & ~FLAGS_RF;
@@ -271,18 +298,21 @@ static const char *watch_open(struct watch *w, struct perf_event_attr *attr)
 	return w->page == MAP_FAILED ? strerror(errno) : NULL;
 }
 
+/* Does the target still run? It must not end by itself. */
+static bool watch_alive(struct watch *w)
+{
+	if (w->pid > 0 && waitpid(w->pid, NULL, WNOHANG) != 0)
+		w->pid = -1;
+	return w->pid > 0;
+}
+
 /* Let the target run under the event for a while; false if it did not live. */
 static bool watch_run(struct watch *w, unsigned int msec)
 {
-	bool alive;
-
 	ioctl(w->fd, PERF_EVENT_IOC_ENABLE, 0);
 	usleep(msec * 1000);
 	ioctl(w->fd, PERF_EVENT_IOC_DISABLE, 0);
-	alive = waitpid(w->pid, NULL, WNOHANG) == 0;
-	if (!alive)
-		w->pid = -1;
-	return alive;
+	return watch_alive(w);
 }
 
 static bool watch_next(struct watch *w, struct sample *s)
@@ -430,6 +460,21 @@ FIXTURE_VARIANT_ADD(target64, irq_in_page_fault) {
 	.irq = true,
 };
 
+/* What samples: a timer's interrupt, or the module's NMIs. Why there is none. */
+static const char *sampler(bool irq, long *type, bool *unload)
+{
+	const char *why;
+
+	*type = PERF_TYPE_SOFTWARE;
+	if (irq)
+		return NULL;
+	*unload = access("/sys/module/" NMI_PMU, F_OK);
+	why = defer_module_load(NMI_PMU);
+	if (!why)
+		*type = defer_pmu_type(NMI_PMU);
+	return why;
+}
+
 static void find_entry_text(__u64 *start, __u64 *end)
 {
 	*start = defer_kallsyms("__entry_text_start");
@@ -440,15 +485,10 @@ FIXTURE_SETUP(target64)
 {
 	const char *why;
 
-	self->type = PERF_TYPE_SOFTWARE;
-	if (!variant->irq) {
-		self->unload = access("/sys/module/" NMI_PMU, F_OK);
-		why = defer_module_load(NMI_PMU);
-		if (why)
-			SKIP(return, "%s", why);
-		self->type = defer_pmu_type(NMI_PMU);
-		ASSERT_LE(0, self->type);
-	}
+	why = sampler(variant->irq, &self->type, &self->unload);
+	if (why)
+		SKIP(return, "%s", why);
+	ASSERT_LE(0, self->type);
 	find_entry_text(&self->entry_start, &self->entry_end);
 	self->w.pid = fork();
 	ASSERT_LE(0, self->w.pid);
@@ -480,11 +520,13 @@ TEST_F(target64, registers)
 	unsigned int nr;
 	const char *why;
 
+	/* Long before it is sampled, so that only the way in can be the reason. */
+	if (!watch_alive(&self->w))
+		SKIP(return, "no %s on this kernel", t->name);
 	why = watch_open(&self->w, &attr);
 	if (why)
 		SKIP(return, "no event: %s", why);
-	if (!watch_run(&self->w, RUN_MSEC))
-		SKIP(return, "no %s on this kernel", t->name);
+	ASSERT_TRUE(watch_run(&self->w, RUN_MSEC));
 
 	while (watch_next(&self->w, &s)) {
 		c.samples++;
@@ -514,6 +556,8 @@ TEST_F(target64, registers)
 			c.wrong_stack++;
 	}
 	print_counts(&c);
+	/* Registers that the kernel has damaged may have ended it. */
+	EXPECT_TRUE(watch_alive(&self->w));
 	EXPECT_LE(MIN_SAMPLES, c.in_kernel);
 	EXPECT_EQ(0, c.foreign);
 	EXPECT_EQ(0, c.wrong);
@@ -574,15 +618,6 @@ FIXTURE_SETUP(target32)
 	ssize_t n;
 	char *end;
 
-	self->type = PERF_TYPE_SOFTWARE;
-	if (!variant->irq) {
-		self->unload = access("/sys/module/" NMI_PMU, F_OK);
-		why = defer_module_load(NMI_PMU);
-		if (why)
-			SKIP(return, "%s", why);
-		self->type = defer_pmu_type(NMI_PMU);
-		ASSERT_LE(0, self->type);
-	}
 	n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
 	ASSERT_LT(0, n);
 	dir[n] = '\0';
@@ -593,6 +628,10 @@ FIXTURE_SETUP(target32)
 	if (access(path, X_OK))
 		SKIP(return, "no user_regs32 (compiler without -m32?)");
 
+	why = sampler(variant->irq, &self->type, &self->unload);
+	if (why)
+		SKIP(return, "%s", why);
+	ASSERT_LE(0, self->type);
 	find_entry_text(&self->entry_start, &self->entry_end);
 	ASSERT_EQ(0, pipe2(out, O_CLOEXEC));
 	self->w.pid = fork();
@@ -606,8 +645,13 @@ FIXTURE_SETUP(target32)
 	close(out[1]);
 	n = read(out[0], &self->t, sizeof(self->t));
 	close(out[0]);
-	if (n != sizeof(self->t))
+	if (n != sizeof(self->t)) {
+		watch_close(&self->w);
+		/* Nothing is torn down then. */
+		if (self->unload)
+			defer_module_unload(NMI_PMU);
 		SKIP(return, "the kernel does not run 32-bit programs");
+	}
 	usleep(100000);
 }
 
@@ -618,9 +662,12 @@ FIXTURE_TEARDOWN(target32)
 		defer_module_unload(NMI_PMU);
 }
 
+/* getppid(), as user_regs32 has it */
+#define NR_GETPPID32	64
+
 /* False if the ip is not one of the target. */
-static bool expect32(const struct user_regs_target *t, const __u64 *regs,
-		     __u64 *want)
+static bool expect32(const struct user_regs_target *t, bool calls,
+		     const __u64 *regs, __u64 *want)
 {
 	/* Three pops and a return */
 	bool landing = t->landing_pad && regs[IP] >= t->landing_pad &&
@@ -630,6 +677,8 @@ static bool expect32(const struct user_regs_target *t, const __u64 *regs,
 	memcpy(want, regs, NR_REGS * sizeof(*want));
 	if (!landing && !(regs[IP] >= t->start && regs[IP] < t->end))
 		return false;
+	/* Not set where it makes no system call */
+	expect_ax_flags(regs, want, calls ? NR_GETPPID32 : regs[AX], getpid());
 	want[BX] = WANT_BX;
 	want[SI] = WANT_SI;
 	want[DI] = WANT_DI;
@@ -661,11 +710,12 @@ TEST_F(target32, registers)
 	const char *why;
 
 	attr.sample_stack_user = STACK_SIZE / 2;
+	if (!watch_alive(&self->w))
+		SKIP(return, "this CPU cannot enter the kernel like this");
 	why = watch_open(&self->w, &attr);
 	if (why)
 		SKIP(return, "no event: %s", why);
-	if (!watch_run(&self->w, RUN_MSEC))
-		SKIP(return, "this CPU cannot enter the kernel like this");
+	ASSERT_TRUE(watch_run(&self->w, RUN_MSEC));
 
 	while (watch_next(&self->w, &s)) {
 		c.samples++;
@@ -679,7 +729,8 @@ TEST_F(target32, registers)
 			continue;
 		}
 		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_32, s.abi);
-		if (!expect32(&self->t, s.regs, want)) {
+		if (!expect32(&self->t, variant->enter != ENTER_SPIN, s.regs,
+			      want)) {
 			if (!c.foreign++)
 				TH_LOG("ip %llx", (unsigned long long)s.regs[IP]);
 			continue;
@@ -701,6 +752,8 @@ TEST_F(target32, registers)
 			c.wrong_stack++;
 	}
 	print_counts(&c);
+	/* Registers that the kernel has damaged may have ended it. */
+	EXPECT_TRUE(watch_alive(&self->w));
 	EXPECT_LE(MIN_SAMPLES, c.in_kernel);
 	EXPECT_EQ(0, c.foreign);
 	EXPECT_EQ(0, c.wrong);

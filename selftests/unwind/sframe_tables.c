@@ -1264,6 +1264,76 @@ TEST_F(privilege, shared)
 	EXPECT_PID(pid, MARKED, "task of the third event");
 }
 
+/* Sets that two events share, and seconds of closing both at once */
+#define AT_ONCE_SETS	16
+#define AT_ONCE_SEC	4
+
+struct at_once {
+	pthread_barrier_t barrier;
+	int fds[2][AT_ONCE_SETS];
+	bool stop;
+};
+
+struct at_once_closer {
+	struct at_once *a;
+	int *fds;
+};
+
+static void *close_at_once(void *arg)
+{
+	struct at_once_closer *c = arg;
+	int i;
+
+	for (;;) {
+		pthread_barrier_wait(&c->a->barrier);
+		if (c->a->stop)
+			return NULL;
+		for (i = 0; i < AT_ONCE_SETS; i++)
+			close(c->fds[i]);
+		pthread_barrier_wait(&c->a->barrier);
+	}
+}
+
+/* The event that is not the last owner must not look at what the last one frees. */
+TEST_F_TIMEOUT(privilege, shared_closed_at_once, 120)
+{
+	struct at_once a = {};
+	struct at_once_closer closers[2] = {
+		{ &a, a.fds[0] }, { &a, a.fds[1] },
+	};
+	pthread_t threads[2];
+	unsigned int rounds = 0;
+	time_t end;
+	int i;
+
+	ASSERT_EQ(0, pthread_barrier_init(&a.barrier, NULL, 3));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, close_at_once,
+					    &closers[i]));
+
+	end = time(NULL) + AT_ONCE_SEC;
+	do {
+		for (i = 0; i < AT_ONCE_SETS; i++) {
+			a.fds[0][i] = owner_open(0, -1, false);
+			a.fds[1][i] = owner_open(0, -1, false);
+			ASSERT_LE(0, a.fds[0][i]);
+			ASSERT_LE(0, a.fds[1][i]);
+			ASSERT_EQ(0, PSUPPLY(a.fds[0][i], WHOLE));
+			ASSERT_EQ(0, table_share(a.fds[1][i], a.fds[0][i]));
+		}
+		pthread_barrier_wait(&a.barrier);
+		pthread_barrier_wait(&a.barrier);
+		rounds++;
+	} while (time(NULL) < end);
+	TH_LOG("%u rounds", rounds);
+
+	a.stop = true;
+	pthread_barrier_wait(&a.barrier);
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&a.barrier);
+}
+
 /* A table of a user never replaces one of those who may profile all tasks. */
 TEST_F(privilege, global_first)
 {

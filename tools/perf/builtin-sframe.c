@@ -147,22 +147,45 @@ static int add_found(const char *path, const struct stat *st, int type,
 	return add_file(path, true);
 }
 
+static int add_directory(const char *path)
+{
+	const int max_fds = 16;
+	char *real_path;
+	int err;
+
+	/* nftw() is not to follow links below the directory, and so not this one. */
+	real_path = realpath(path, NULL);
+	if (!real_path)
+		return -errno;
+
+	err = nftw(real_path, add_found, max_fds, FTW_PHYS);
+	if (err == -1)
+		err = -errno;
+	free(real_path);
+
+	return err;
+}
+
 /* All files that are named, and all below directories that are named. */
 static int collect_files(int argc, const char **argv)
 {
-	const int max_fds = 16;
 	struct stat st;
 	char buf[128];
 	int i, err;
+	size_t nr;
 
 	for (i = 0; i < argc; i++) {
+		nr = all_files.nr;
 		if (!stat(argv[i], &st) && S_ISDIR(st.st_mode))
-			err = nftw(argv[i], add_found, max_fds, FTW_PHYS);
+			err = add_directory(argv[i]);
 		else
 			err = add_file(argv[i], false);
 		if (err) {
-			pr_err("%s: %s\n", argv[i],
-			       str_error_r(err < -1 ? -err : errno, buf, sizeof(buf)));
+			pr_err("%s: %s\n", argv[i], str_error_r(-err, buf, sizeof(buf)));
+			return -1;
+		}
+		if (all_files.nr == nr) {
+			pr_err("%s: no files in this directory\n", argv[i]);
 			return -1;
 		}
 	}

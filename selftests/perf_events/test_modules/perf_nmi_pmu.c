@@ -23,7 +23,8 @@
  * With external=1 the module sends nothing, and each NMI that arrives is one
  * sample of each event that counts, whatever its period.  Who sends them, such
  * as "nmi" in the monitor of QEMU, decides at which instruction; one CPU is
- * enough.
+ * enough.  A number written to the parameter "fire" sends so many to the CPU of
+ * the writer, within its system call.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -51,6 +52,9 @@
 #define NMI_PMU_MAX_HZ		5000
 /* How long unloading waits for an NMI that is under way. */
 #define NMI_PMU_DRAIN_MS	100
+/* NMIs by one write to "fire", and how long the writer looks for each. */
+#define NMI_PMU_MAX_FIRE	4096
+#define NMI_PMU_FIRE_LOOPS	1000000
 
 static unsigned int hz = 1000;
 
@@ -294,6 +298,42 @@ static enum hrtimer_restart nmi_pmu_timer(struct hrtimer *timer)
 	hrtimer_forward_now(timer, ns_to_ktime(NSEC_PER_SEC / READ_ONCE(hz)));
 	return HRTIMER_RESTART;
 }
+
+/* One after the other: an NMI that is pending already would take in the next. */
+static int nmi_pmu_fire(void)
+{
+	struct nmi_pmu_cpu *c = get_cpu_ptr(&nmi_pmu_cpus);
+	unsigned long handled = READ_ONCE(c->nr_handled);
+	int loops = NMI_PMU_FIRE_LOOPS;
+
+	__apic_send_IPI_mask(cpumask_of(smp_processor_id()), NMI_VECTOR);
+	while (READ_ONCE(c->nr_handled) == handled && --loops)
+		cpu_relax();
+	put_cpu_ptr(&nmi_pmu_cpus);
+	return loops ? 0 : -ETIMEDOUT;
+}
+
+static int fire_set(const char *val, const struct kernel_param *kp)
+{
+	unsigned int n;
+	int ret;
+
+	ret = kstrtouint(val, 0, &n);
+	if (ret)
+		return ret;
+	if (!external || n > NMI_PMU_MAX_FIRE)
+		return -EINVAL;
+	while (n-- && !ret)
+		ret = nmi_pmu_fire();
+	return ret;
+}
+
+static const struct kernel_param_ops fire_ops = {
+	.set = fire_set,
+};
+
+module_param_cb(fire, &fire_ops, NULL, 0200);
+MODULE_PARM_DESC(fire, "With external: send so many NMIs to the writer's CPU");
 
 static void nmi_pmu_timer_start(void *unused)
 {

@@ -691,7 +691,9 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		tables->size += table.size;
 		tables->cached += table.cached;
 	}
-	note_covered(tables, file->name, !err || is_without_cfi(err));
+	/* That the session ends before a table is made is no fault of the file. */
+	if (err != -EINTR || refused)
+		note_covered(tables, file->name, !err || is_without_cfi(err));
 	mutex_unlock(&tables->lock);
 
 	/* The next one that maps it may live longer. */

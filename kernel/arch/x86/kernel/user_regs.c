@@ -60,6 +60,13 @@ static unsigned int user_regs_where(unsigned long ip)
 	return low == __start_user_regs_hints ? USER_REGS_UNKNOWN : low[-1].where;
 }
 
+/*
+ * How far below the return address of error_entry() the stack pointer is at most until
+ * fixup_bad_iret() and sync_regs() are done: registers, the former's frame with a copy
+ * of them, and what memcpy() takes.
+ */
+#define FIXUP_BAD_IRET_BYTES	(3 * sizeof(struct pt_regs))
+
 /* Some word of a stack, that KASAN may take for another function's. */
 static unsigned long stack_word(const unsigned long *word)
 {
@@ -93,7 +100,8 @@ static void take_pushed(struct pt_regs *copy, const struct pt_regs *frame,
  *	-7 words		return address of the call of error_entry()
  *
  * until fixup_bad_iret() and sync_regs() have put all in their place. If a program
- * makes its registers look like that it gets no user registers in its samples.
+ * makes its registers look like that it gets no user registers in its samples. The
+ * return address may be one that such a fault has left; deeper calls are not misled.
  */
 static bool iret_faulted(const struct pt_regs *user, unsigned long sp)
 {
@@ -107,6 +115,7 @@ static bool iret_faulted(const struct pt_regs *user, unsigned long sp)
 		return true;
 
 	return sp <= (unsigned long)ret &&
+	       sp > (unsigned long)ret - FIXUP_BAD_IRET_BYTES &&
 	       user_regs_where(stack_word(ret) - 1) == USER_REGS_IDT;
 }
 
@@ -131,8 +140,11 @@ static struct pt_regs *fast_syscall_32_regs(unsigned int where,
 	bool sysenter = where == USER_REGS_SYSENTER_PUSH;
 	u32 bp;
 
-	/* No program runs at 0 with its frame pointer at the stack pointer. */
-	if (sysenter && !user->ip && (!user->sp || user->sp == user->bp))
+	/*
+	 * No program runs at 0 with its frame pointer at the stack pointer; nor has
+	 * one that comes by SYSENTER its stack there.
+	 */
+	if (sysenter && (!user->sp || (!user->ip && user->sp == user->bp)))
 		raw = true;
 
 	if (!raw && user->ip != landing_pad) {
@@ -315,13 +327,20 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
 	struct pt_regs *user = task_pt_regs(current);
 	struct stack_info info;
 	struct pt_regs *frame;
+	int type;
 
 	if (!get_stack_info_noinstr((unsigned long *)regs->sp, current, &info))
 		return complete_regs(user, copy);
 
 	frame = (struct pt_regs *)info.end - 1;
+	type = info.type;
 
-	switch ((int)info.type) {
+	/* FRED has other frames on them, and other entry code. */
+	if (type >= STACK_TYPE_EXCEPTION && type <= STACK_TYPE_EXCEPTION_LAST &&
+	    cpu_feature_enabled(X86_FEATURE_FRED))
+		return NULL;
+
+	switch (type) {
 	case STACK_TYPE_TASK:
 		/* IRET has nothing below the frame that it takes. */
 		if (where == USER_REGS_IRET && regs->sp > (unsigned long)user)
@@ -354,7 +373,10 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
 
 	case STACK_TYPE_EXCEPTION + ESTACK_NMI:
 		frame = (struct pt_regs *)(info.end - NMI_STACK_WORDS) - 1;
-		return where == USER_REGS_KERNEL ? frame : NULL;
+		/* One from user mode has moved to the task's stack. */
+		if (where != USER_REGS_KERNEL || user_mode(frame))
+			return NULL;
+		return frame;
 
 	case STACK_TYPE_EXCEPTION + ESTACK_DF:
 	case STACK_TYPE_EXCEPTION + ESTACK_VC:
@@ -379,6 +401,9 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
  * SYSCALL, ip is behind the int $0x80 of the vDSO and bp comes from the user's
  * stack. INT $0x80 is an exception until do_int80_emulation() makes it a system
  * call.
+ *
+ * C code sets them one after the other for a signal, at sigreturn(2), when a system
+ * call is to be restarted, and for a new program. An interrupt of that code sees some of each.
  *
  * Context: Any, interrupts or preemption disabled. current is a user task.
  * Return: What is complete in memory, @copy, or NULL where they cannot be known:

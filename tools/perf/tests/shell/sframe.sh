@@ -243,6 +243,19 @@ test_many() {
   "${sframe[@]}" check -j 4 "${dir}/many/program1" "${dir}/many/program2" > "${dir}/log" 2>&1 ||
     fail "cannot check many: $(cat "${dir}/log")"
 
+  # A directory may be named by a link. One without files is most likely a mistake.
+  ln -s many "${dir}/link"
+  "${sframe[@]}" build "${dir}/link" > "${dir}/log" 2>&1 || fail "cannot follow a link"
+  grep -q '^16 files: 0 tables made, 8 in the cache, 8 skipped, 0 failed' "${dir}/log" ||
+    fail "other numbers behind a link: $(cat "${dir}/log")"
+  mkdir "${dir}/empty"
+  for command in build check
+  do
+    ! "${sframe[@]}" "${command}" "${dir}/empty" > "${dir}/log" 2>&1 ||
+      fail "${command}: an empty directory is no error"
+    grep -q 'empty: no files' "${dir}/log" || fail "${command}: no word about an empty directory"
+  done
+
   # What is named must be a program.
   ! "${sframe[@]}" build "${dir}/many/text1" > "${dir}/log" 2>&1 || fail "a text has a table"
   grep -q 'text1: not an ELF file' "${dir}/log" || fail "no word about a text"
