@@ -167,7 +167,7 @@ static u64 unwind_deferred_new_cookie(void)
 }
 
 /* May current ask now, from this context? The errors are those of the request. */
-static int unwind_deferred_may_request(const struct unwind_task_info *info)
+static notrace int unwind_deferred_may_request(const struct unwind_task_info *info)
 {
 	if (!static_branch_unlikely(&unwind_deferred_key) ||
 	    !READ_ONCE(sysctl_unwind_user_deferred))
@@ -306,10 +306,10 @@ static bool unwind_deferred_cached(const struct unwind_task_info *info,
  * Has this client received the stack that it asks for, in this kernel entry?
  * Then @cookie is what it came with.
  */
-static bool unwind_deferred_has(const struct unwind_task_info *info,
-				const struct unwind_user_regs *uregs,
-				unsigned long mine, unsigned int depth,
-				u64 *cookie)
+static notrace bool unwind_deferred_has(const struct unwind_task_info *info,
+					const struct unwind_user_regs *uregs,
+					unsigned long mine, unsigned int depth,
+					u64 *cookie)
 {
 	const struct unwind_task_cache *cache;
 
@@ -371,7 +371,7 @@ static int unwind_deferred_claimed(struct unwind_task_info *info,
  * find out about the user stack by itself.
  *
  * Context: Any, including NMI, and with any lock held. Does not sleep nor
- *	    allocate.
+ *	    allocate. Not traced: the function tracer may ask at each function.
  * Return:
  * * 0		- Asked; @cookie is set
  * * -EOPNOTSUPP - Nobody called unwind_deferred_enable(), it is switched off by
@@ -387,9 +387,9 @@ static int unwind_deferred_claimed(struct unwind_task_info *info,
  * * -EAGAIN	- A request from other user registers is pending
  * * -ENOENT	- @client is not registered
  */
-int unwind_deferred_request(struct unwind_deferred_client *client,
-			    const struct pt_regs *regs, unsigned int depth,
-			    u64 *cookie)
+int notrace unwind_deferred_request(struct unwind_deferred_client *client,
+				    const struct pt_regs *regs,
+				    unsigned int depth, u64 *cookie)
 {
 	struct unwind_task_info *info = &current->unwind_info;
 	struct unwind_user_regs uregs;

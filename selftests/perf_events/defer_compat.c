@@ -107,12 +107,12 @@ FIXTURE_TEARDOWN(compat)
 }
 
 static bool right(const struct defer_compat_addrs *a, const __u64 *ips, int nr,
-		  unsigned int id)
+		  unsigned int id, unsigned int leaf)
 {
 	__u64 want[COMPAT_BITS + 2];
 	int i;
 
-	want[0] = a->syscall_ip;
+	want[0] = leaf;
 	for (i = 0; i < COMPAT_BITS; i++) {
 		want[1 + i] = (id >> (COMPAT_BITS - 1 - i)) & 1 ? a->ret1 :
 								  a->ret0;
@@ -124,9 +124,9 @@ static bool right(const struct defer_compat_addrs *a, const __u64 *ips, int nr,
 TEST_F(compat, stacks)
 {
 	struct perf_event_attr attr;
+	unsigned int i, leaf = self->addrs.syscall_ip;
 	struct defer_stats st;
 	char filter[32];
-	unsigned int i;
 	int status;
 	__u64 addr;
 
@@ -144,8 +144,8 @@ TEST_F(compat, stacks)
 		attr = defer_attr_breakpoint(addr, variant->flags);
 		break;
 	case USER_BREAKPOINT:
-		/* The instruction behind the system call. */
-		attr = defer_attr_breakpoint(self->addrs.nop, variant->flags);
+		leaf = self->addrs.nop;
+		attr = defer_attr_breakpoint(leaf, variant->flags);
 		break;
 	}
 	ASSERT_EQ(0, defer_session_open(&self->s, &attr, self->pid, -1,
@@ -175,7 +175,7 @@ TEST_F(compat, stacks)
 
 		it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, i);
 		nr = defer_user_chain(&self->s.log, it, &ips);
-		EXPECT_TRUE(right(&self->addrs, ips, nr, i));
+		EXPECT_TRUE(right(&self->addrs, ips, nr, i, leaf));
 	}
 }
 

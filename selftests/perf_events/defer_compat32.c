@@ -38,13 +38,18 @@ asm("	.pushsection .text, \"ax\"\n"
 "walk_ret1:\n"
 "	pop	%ebp\n"
 "	ret\n"
+/*
+ * Not behind the system call: where an interrupt comes right after IRET, and a
+ * virtual machine has RF set when that returns, the breakpoint is not hit.
+ */
+"2:\n"
+"walk_nop:\n"
+"	nop\n"
 /* getpgid(0) */
-"2:	mov	$132, %eax\n"
+"	mov	$132, %eax\n"
 "	xor	%ebx, %ebx\n"
 "	int	$0x80\n"
 "walk_syscall_ip:\n"
-"walk_nop:\n"
-"	nop\n"
 "	pop	%ebp\n"
 "	ret\n"
 "	.globl	_start\n"

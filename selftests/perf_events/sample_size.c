@@ -450,6 +450,7 @@ TEST(software_events)
 	int fd[ARRAY_SIZE(types)];
 	unsigned int i, samples;
 	char *fault;
+	bool small;
 	__u64 pos;
 
 	fault = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
@@ -491,11 +492,9 @@ TEST(software_events)
 				continue;
 			samples++;
 			EXPECT_EQ(getpid(), (pid_t)word_at(page[i], pos + 8));
-			if (types[i] == PERF_SAMPLE_TID) {
-				EXPECT_EQ(8 + 8, header.size);
-			} else {
-				EXPECT_LT(8 + 8 + STACK_USER, header.size);
-			}
+			small = types[i] == PERF_SAMPLE_TID;
+			EXPECT_EQ(small, header.size == 8 + 8);
+			EXPECT_EQ(!small, header.size > 8 + 8 + STACK_USER);
 		}
 		EXPECT_LE(1, samples);
 		event_unmap(page[i]);

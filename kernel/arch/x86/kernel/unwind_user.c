@@ -26,8 +26,8 @@
  * Context: Any, including NMI. Interrupts must be disabled.
  * Return: false if this mode cannot be unwound (virtual 8086 mode).
  */
-bool arch_unwind_user_regs(struct unwind_user_regs *uregs,
-			   const struct pt_regs *regs)
+bool notrace arch_unwind_user_regs(struct unwind_user_regs *uregs,
+				   const struct pt_regs *regs)
 {
 	lockdep_assert_irqs_disabled();
 

@@ -61,9 +61,9 @@ static unsigned int user_regs_where(unsigned long ip)
 }
 
 /*
- * How far below the return address of error_entry() the stack pointer is at most until
- * fixup_bad_iret() and sync_regs() are done: registers, the former's frame with a copy
- * of them, and what memcpy() takes.
+ * How far below the return address of error_entry() the stack pointer may be until
+ * fixup_bad_iret() and sync_regs() are done. The former has a copy of pt_regs in its
+ * frame, and calls memcpy().
  */
 #define FIXUP_BAD_IRET_BYTES	(3 * sizeof(struct pt_regs))
 
@@ -140,12 +140,13 @@ static struct pt_regs *fast_syscall_32_regs(unsigned int where,
 	bool sysenter = where == USER_REGS_SYSENTER_PUSH;
 	u32 bp;
 
-	/*
-	 * No program runs at 0 with its frame pointer at the stack pointer; nor has
-	 * one that comes by SYSENTER its stack there.
-	 */
-	if (sysenter && (!user->sp || (!user->ip && user->sp == user->bp)))
+	/* No program runs at 0 with its frame pointer at the stack pointer. */
+	if (sysenter && !user->ip && (!user->sp || user->sp == user->bp))
 		raw = true;
+
+	/* If a debugger has not set sp, the compiler has ip set before. */
+	if (sysenter && !raw && !user->sp)
+		return NULL;
 
 	if (!raw && user->ip != landing_pad) {
 		/* SYSCALL elsewhere than in the vDSO, or a signal, or a debugger? */
@@ -403,7 +404,8 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
  * call.
  *
  * C code sets them one after the other for a signal, at sigreturn(2), when a system
- * call is to be restarted, and for a new program. An interrupt of that code sees some of each.
+ * call is to be restarted, and for a new program. An interrupt of that code sees some
+ * of each.
  *
  * Context: Any, interrupts or preemption disabled. current is a user task.
  * Return: What is complete in memory, @copy, or NULL where they cannot be known:
