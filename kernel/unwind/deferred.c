@@ -292,8 +292,8 @@ static unsigned int unwind_deferred_stack(struct unwind_task_info *info,
 #endif /* CONFIG_UNWIND_USER_SFRAME */
 
 /* Does the cache hold the stack that a walk would find, as far as it goes? */
-static bool unwind_deferred_cached(const struct unwind_task_info *info,
-				   const struct unwind_user_regs *uregs)
+static notrace bool unwind_deferred_cached(const struct unwind_task_info *info,
+					   const struct unwind_user_regs *uregs)
 {
 	const struct unwind_task_cache *cache = info->cache;
 

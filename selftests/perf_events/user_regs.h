@@ -13,6 +13,8 @@
 /* Words at the stack pointer. */
 #define WANT_WORD(i)	(0x5a5a0000 + (i))
 #define WANT_WORDS	8
+/* Which of them counts, as r12 or edi does */
+#define COUNT_WORD	1
 
 /* How the 32-bit half is to enter the kernel: its first argument */
 #define ENTER_INT80	'i'
@@ -26,6 +28,8 @@ struct user_regs_target {
 	unsigned int start;
 	unsigned int end;
 	unsigned int after;
+	/* Where edi is ahead of the word on the stack */
+	unsigned int count;
 	/* Where the vDSO goes on after SYSENTER and SYSCALL; else as after. */
 	unsigned int landing_pad;
 	/* The stack pointer; at the landing pad. */

@@ -37,12 +37,16 @@ static unsigned int stack[64 + WANT_WORDS];
 	    "	mov	%eax, %esp\n"					\
 	    LOAD							\
 	    #name "_loop:\n"						\
+	    "	inc	%edi\n"						\
+	    #name "_count:\n"						\
+	    "	mov	%edi, " STR(COUNT_WORD) " * 4(%esp)\n"		\
 	    insns							\
 	    #name "_after:\n"						\
 	    "	jmp	" #name "_loop\n"				\
 	    #name "_end:\n"						\
 	    "	.popsection\n");					\
-	extern char name ## _loop[], name ## _after[], name ## _end[];	\
+	extern char name ## _loop[], name ## _count[];			\
+	extern char name ## _after[], name ## _end[];			\
 	__attribute__((noreturn))					\
 	void name ## _start(unsigned int *sp, unsigned int *bp)
 
@@ -108,6 +112,7 @@ static unsigned int landing_pad(unsigned int *sp)
 	target.start = (unsigned int)name ## _loop;			\
 	target.end = (unsigned int)name ## _end;			\
 	target.after = (unsigned int)name ## _after;			\
+	target.count = (unsigned int)name ## _count;			\
 	target.landing_pad = vdso ? landing_pad(sp) : 0;		\
 	if (sys_write(&target, sizeof(target)) != sizeof(target))	\
 		return 2;						\
@@ -129,6 +134,7 @@ int main(unsigned int *sp)
 	frames[1] = target.ret;
 	for (i = 0; i < WANT_WORDS; i++)
 		stack[64 + i] = WANT_WORD(i);
+	stack[64 + COUNT_WORD] = WANT_DI;
 
 	if (sp[0] < 2)
 		return 3;

@@ -114,6 +114,8 @@ static struct {
 	struct sframe_file	*files;
 	size_t			nr;
 	size_t			room;
+	/* What was named, or is below that, and cannot be listed; it was reported. */
+	size_t			unlisted;
 } all_files;
 
 static int add_file(const char *path, bool found)
@@ -141,6 +143,10 @@ static int add_file(const char *path, bool found)
 static int add_found(const char *path, const struct stat *st, int type,
 		     struct FTW *ftw __maybe_unused)
 {
+	if (type == FTW_DNR || type == FTW_NS) {
+		pr_err("%s: cannot be read\n", path);
+		all_files.unlisted++;
+	}
 	if (type != FTW_F || !S_ISREG(st->st_mode))
 		return 0;
 
@@ -166,16 +172,20 @@ static int add_directory(const char *path)
 	return err;
 }
 
-/* All files that are named, and all below directories that are named. */
+/*
+ * All files that are named, and all below directories that are named. What cannot be
+ * listed does not keep the others from being used.
+ */
 static int collect_files(int argc, const char **argv)
 {
+	size_t nr, unlisted;
 	struct stat st;
 	char buf[128];
 	int i, err;
-	size_t nr;
 
 	for (i = 0; i < argc; i++) {
 		nr = all_files.nr;
+		unlisted = all_files.unlisted;
 		if (!stat(argv[i], &st) && S_ISDIR(st.st_mode))
 			err = add_directory(argv[i]);
 		else
@@ -184,13 +194,13 @@ static int collect_files(int argc, const char **argv)
 			pr_err("%s: %s\n", argv[i], str_error_r(-err, buf, sizeof(buf)));
 			return -1;
 		}
-		if (all_files.nr == nr) {
+		if (all_files.nr == nr && all_files.unlisted == unlisted) {
 			pr_err("%s: no files in this directory\n", argv[i]);
-			return -1;
+			all_files.unlisted++;
 		}
 	}
 
-	return 0;
+	return all_files.nr ? 0 : -1;
 }
 
 static void free_files(void)
@@ -202,6 +212,7 @@ static void free_files(void)
 	zfree(&all_files.files);
 	all_files.nr = 0;
 	all_files.room = 0;
+	all_files.unlisted = 0;
 }
 
 /**
@@ -357,6 +368,7 @@ static int cmd_sframe_build(int argc, const char **argv)
 	struct sframe_totals totals = { };
 	unsigned int jobs = 0;
 	double start;
+	int ret;
 	const struct option options[] = {
 	OPT_STRING('o', "output", &totals.out, "file",
 		   "write the table of the one file to here, not into the cache"),
@@ -395,8 +407,9 @@ static int cmd_sframe_build(int argc, const char **argv)
 		printf("\n");
 	}
 
+	ret = totals.failed || all_files.unlisted ? -1 : 0;
 	free_files();
-	return totals.failed ? -1 : 0;
+	return ret;
 
 out_error:
 	free_files();
@@ -503,7 +516,8 @@ static int cmd_sframe_check(int argc, const char **argv)
 		print_check(&totals.check);
 	}
 
-	ret = totals.failed || totals.check.different || totals.check.extra ? -1 : 0;
+	ret = totals.failed || all_files.unlisted || totals.check.different ||
+	      totals.check.extra ? -1 : 0;
 out:
 	free_files();
 	return ret;

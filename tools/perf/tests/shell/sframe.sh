@@ -255,6 +255,11 @@ test_many() {
       fail "${command}: an empty directory is no error"
     grep -q 'empty: no files' "${dir}/log" || fail "${command}: no word about an empty directory"
   done
+  # It does not keep the others from being used.
+  ! "${sframe[@]}" build "${dir}/empty" "${dir}/many" > "${dir}/log" 2>&1 ||
+    fail "an empty directory beside another is no error"
+  grep -q '^16 files: 0 tables made, 8 in the cache, 8 skipped, 0 failed' "${dir}/log" ||
+    fail "other numbers beside an empty directory: $(cat "${dir}/log")"
 
   # What is named must be a program.
   ! "${sframe[@]}" build "${dir}/many/text1" > "${dir}/log" 2>&1 || fail "a text has a table"
