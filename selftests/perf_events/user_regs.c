@@ -47,6 +47,8 @@ static const char * const reg_names[NR_REGS] = {
 /* In a second and a half there are hundreds; under a loaded emulator some fewer. */
 #define RUN_MSEC	1500
 #define MIN_SAMPLES	20
+/* A program that makes no system calls is in the kernel for a timer now and then. */
+#define MIN_INTERRUPTED	3
 /* So often, on a machine that has a lot else to do. */
 #define RUNS		8
 
@@ -576,7 +578,7 @@ TEST_F_TIMEOUT(target64, registers, 120)
 	print_counts(&c);
 	/* Registers that the kernel has damaged may have ended it. */
 	EXPECT_TRUE(watch_alive(&self->w));
-	EXPECT_LE(MIN_SAMPLES, c.in_kernel);
+	EXPECT_LE(t->nr ? MIN_SAMPLES : MIN_INTERRUPTED, c.in_kernel);
 	EXPECT_EQ(0, c.foreign);
 	EXPECT_EQ(0, c.wrong);
 	EXPECT_EQ(0, c.wrong_chain);
@@ -780,7 +782,8 @@ TEST_F_TIMEOUT(target32, registers, 120)
 	print_counts(&c);
 	/* Registers that the kernel has damaged may have ended it. */
 	EXPECT_TRUE(watch_alive(&self->w));
-	EXPECT_LE(MIN_SAMPLES, c.in_kernel);
+	EXPECT_LE(variant->enter != ENTER_SPIN ? MIN_SAMPLES : MIN_INTERRUPTED,
+		  c.in_kernel);
 	EXPECT_EQ(0, c.foreign);
 	EXPECT_EQ(0, c.wrong);
 	EXPECT_EQ(0, c.wrong_chain);
