@@ -12,6 +12,7 @@
 #include "../kselftest_harness.h"
 
 #define RUN		"/sys/module/perf_chain/parameters/run"
+#define PROBE		"/sys/module/perf_chain/parameters/probe"
 #define DEPTH		64
 /* What a run spins, in microseconds, for an event that samples by time. */
 #define SPIN		"200000"
@@ -123,6 +124,7 @@ enum source {
 	KPROBE,
 	KPROBE_MIDDLE,
 	KRETPROBE,
+	PROBED,
 	FUNCTION,
 	RAW_TRACEPOINT,
 	NR_SOURCES,
@@ -182,21 +184,31 @@ FIXTURE_VARIANT_ADD(chain, kretprobe) {
 	.source = KRETPROBE,
 };
 
+/* The handler of a kprobe has the event: the registers are amid the stack. */
+FIXTURE_VARIANT_ADD(chain, probed) {
+	.source = PROBED,
+};
+
 /* For BPF only. */
 FIXTURE_VARIANT_ADD(chain, raw_tracepoint) {
 	.source = RAW_TRACEPOINT,
 };
 
-static int run(const char *usecs)
+static int write_parameter(const char *path, const char *value)
 {
-	int fd = open(RUN, O_WRONLY | O_CLOEXEC);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
 		return -1;
-	n = write(fd, usecs, strlen(usecs));
+	n = write(fd, value, strlen(value));
 	close(fd);
-	return n == (ssize_t)strlen(usecs) ? 0 : -1;
+	return n == (ssize_t)strlen(value) ? 0 : -1;
+}
+
+static int run(const char *usecs)
+{
+	return write_parameter(RUN, usecs);
 }
 
 /* Also where the fixture skips, as it is not torn down then. */
@@ -267,6 +279,15 @@ FIXTURE_SETUP(chain)
 		/* __traceiter_perf_chain_leaf() calls what takes the sample. */
 		self->above = 1;
 		break;
+	case PROBED:
+		if (write_parameter(PROBE, "1"))
+			SKIP(unload(self); return, "no kprobe: %s", strerror(errno));
+		attr->type = PERF_TYPE_TRACEPOINT;
+		attr->config = DEFER_TRACEPOINT("perf_chain/perf_chain_probed");
+		self->first = "perf_chain_zero";
+		/* The handler, and how the kernel gets to it. */
+		self->above = 16;
+		break;
 	case FUNCTION:
 		attr->type = PERF_TYPE_TRACEPOINT;
 		attr->config = DEFER_TRACEPOINT("ftrace/function");
@@ -335,8 +356,7 @@ static bool by_time(enum source source)
 }
 
 /* The kernel part of a sample's chain; its length. */
-static int kernel_part(FIXTURE_DATA(chain) *self, const struct defer_item *it,
-		       __u64 *ips)
+static int kernel_part(const struct defer_item *it, __u64 *ips)
 {
 	unsigned int i;
 	int nr = 0;
@@ -375,7 +395,7 @@ TEST_F_TIMEOUT(chain, sample, 120)
 	ASSERT_EQ(0, defer_finish(&self->s));
 	for (i = 0; (it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, i)); i++) {
 		__u64 ips[DEPTH];
-		int nr = kernel_part(self, it, ips);
+		int nr = kernel_part(it, ips);
 
 		/* Time passes elsewhere, too. */
 		if (by_time(variant->source) &&
@@ -433,6 +453,7 @@ TEST_F_TIMEOUT(chain, bpf, 120)
 
 	switch (variant->source) {
 	case TRACEPOINT:
+	case PROBED:
 		type = BPF_PROG_TYPE_TRACEPOINT;
 		break;
 	case RAW_TRACEPOINT:
@@ -498,6 +519,67 @@ TEST_F_TIMEOUT(chain, bpf, 120)
 	for (nr = 0; nr < DEPTH && ips[nr]; nr++)
 		;
 	EXPECT_TRUE(right(ips, nr, self->first, self->above));
+}
+
+/*
+ * At each instruction of a function, also before it has its frame and when it has
+ * it no more.  Where there is none, no breakpoint is hit.
+ */
+TEST(instructions)
+{
+	const char *why = defer_module_load("perf_chain");
+	const struct range *range = &ranges[2];
+	unsigned int nr_samples = 0, nr_right = 0;
+	__u64 addr;
+
+	if (why)
+		SKIP(return, "%s", why);
+	if (read_ranges())
+		SKIP(defer_module_unload("perf_chain"); return,
+		     "addresses are not in /proc/kallsyms");
+	for (addr = range->start; addr < range->end; addr++) {
+		struct perf_event_attr attr = {
+			.type = PERF_TYPE_BREAKPOINT,
+			.size = sizeof(attr),
+			.bp_addr = addr,
+			.bp_type = HW_BREAKPOINT_X,
+			.bp_len = sizeof(long),
+			.disabled = 1,
+			.exclude_callchain_user = 1,
+			.sample_period = 1,
+			.sample_type = DEFER_SAMPLE_TYPE,
+			.sample_id_all = 1,
+			.watermark = 1,
+			.wakeup_watermark = 1 << 20,
+		};
+		struct defer_session session = {};
+		const struct defer_item *it;
+		__u64 ips[DEPTH];
+
+		if (defer_session_open(&session, &attr, 0, -1, DEFER_PAGES)) {
+			if (not_here())
+				SKIP(defer_module_unload("perf_chain"); return,
+				     "no such event: %s", strerror(errno));
+			ASSERT_EQ(0, errno);
+		}
+		ASSERT_EQ(0, defer_enable(&session));
+		ASSERT_EQ(0, run("1"));
+		ASSERT_EQ(0, defer_finish(&session));
+		it = defer_nth(&session.log, PERF_RECORD_SAMPLE, 0);
+		if (it) {
+			nr_samples++;
+			if (right(ips, kernel_part(it, ips), range->name, 0))
+				nr_right++;
+			else
+				TH_LOG("%s+%llu", range->name,
+				       (unsigned long long)(addr - range->start));
+		}
+		defer_session_close(&session);
+	}
+	/* One to enter, the call, one behind it, and one to return, at least. */
+	EXPECT_LE(4, nr_samples);
+	EXPECT_EQ(nr_samples, nr_right);
+	EXPECT_EQ(0, defer_module_unload("perf_chain"));
 }
 
 TEST_HARNESS_MAIN

@@ -10,8 +10,13 @@
  * microseconds in perf_chain_spin, so that samples find it.  Where the kernel
  * is not built with frame pointers, the frame pointer is 0 in all that
  * perf_chain_zero calls.
+ *
+ * While 1 has been written to /sys/module/perf_chain/parameters/probe, there is a
+ * kprobe at the instruction by which perf_chain_zero begins its frame.  Its handler
+ * has the tracepoint perf_chain:perf_chain_probed.
  */
 #include <linux/delay.h>
+#include <linux/kprobes.h>
 #include <linux/linkage.h>
 #include <linux/module.h>
 #include <linux/timekeeping.h>
@@ -107,6 +112,74 @@ static const struct kernel_param_ops run_ops = {
 module_param_cb(run, &run_ops, NULL, 0200);
 MODULE_PARM_DESC(run, "Make the calls, spin that many microseconds");
 
+#ifdef CONFIG_KPROBES
+static int handle_pre(struct kprobe *p, struct pt_regs *regs)
+{
+	trace_perf_chain_probed(regs->ip);
+	return 0;
+}
+
+/* A probe that has such is not optimized, and stays a breakpoint. */
+static void handle_post(struct kprobe *p, struct pt_regs *regs,
+			unsigned long flags)
+{
+}
+
+static struct kprobe probe;
+static bool probing;
+
+static int start_probe(unsigned int offset)
+{
+	probe = (struct kprobe) {
+		.symbol_name = "perf_chain_zero",
+		.offset = offset,
+		.pre_handler = handle_pre,
+		.post_handler = handle_post,
+	};
+	return register_kprobe(&probe);
+}
+
+/* Writes of parameters are serialized. */
+static int probe_set(const char *val, const struct kernel_param *kp)
+{
+	bool on;
+	int ret = kstrtobool(val, &on);
+
+	if (ret || on == probing)
+		return ret;
+	if (!on) {
+		unregister_kprobe(&probe);
+	} else if (IS_ENABLED(CONFIG_FRAME_POINTER)) {
+		/* Behind the call of ftrace, and a landing pad. */
+		ret = start_probe(5);
+		if (ret)
+			ret = start_probe(9);
+	} else {
+		ret = start_probe(0);
+	}
+	if (!ret)
+		probing = on;
+	return ret;
+}
+
+static const struct kernel_param_ops probe_ops = {
+	.set = probe_set,
+};
+
+module_param_cb(probe, &probe_ops, NULL, 0200);
+MODULE_PARM_DESC(probe, "Have a kprobe at the begin of perf_chain_zero");
+
+static void stop_probe(void)
+{
+	if (probing)
+		unregister_kprobe(&probe);
+}
+#else
+static void stop_probe(void)
+{
+}
+#endif
+
 static int __init perf_chain_init(void)
 {
 	return 0;
@@ -114,6 +187,7 @@ static int __init perf_chain_init(void)
 
 static void __exit perf_chain_exit(void)
 {
+	stop_probe();
 }
 
 module_init(perf_chain_init);

@@ -7,13 +7,18 @@
 
 #include <linux/tracepoint.h>
 
-TRACE_EVENT(perf_chain_leaf,
-	TP_PROTO(unsigned long arg),
-	TP_ARGS(arg),
-	TP_STRUCT__entry(__field(unsigned long, arg)),
-	TP_fast_assign(__entry->arg = arg;),
-	TP_printk("arg=%lu", __entry->arg)
+DECLARE_EVENT_CLASS(perf_chain,
+		    TP_PROTO(unsigned long arg),
+		    TP_ARGS(arg),
+		    TP_STRUCT__entry(__field(unsigned long, arg)),
+		    TP_fast_assign(__entry->arg = arg;),
+		    TP_printk("arg=%lu", __entry->arg)
 );
+
+DEFINE_EVENT(perf_chain, perf_chain_leaf, TP_PROTO(unsigned long arg),
+	     TP_ARGS(arg));
+DEFINE_EVENT(perf_chain, perf_chain_probed, TP_PROTO(unsigned long arg),
+	     TP_ARGS(arg));
 
 #endif
 
