@@ -130,6 +130,9 @@ static bool probing;
 
 static int start_probe(unsigned int offset)
 {
+	/* push %rbp, which nothing else may take for an entry */
+	if (*((u8 *)perf_chain_zero + offset) != 0x55)
+		return -EOPNOTSUPP;
 	probe = (struct kprobe) {
 		.symbol_name = "perf_chain_zero",
 		.offset = offset,
