@@ -760,23 +760,33 @@ static void read_mapping(struct unwind_tables *tables, const union perf_event *e
 	tables->seconds += seconds_now() - start;
 }
 
+/*
+ * One event of each CPU at a time: the file of a program that has begun on one must not
+ * wait as long as others are mapped on another. What perf_mmap__read_done() would do is
+ * for overwriting; here it would skip what was written since the last look.
+ */
 static void read_sideband(struct unwind_tables *tables)
 {
 	struct evlist *evlist = tables->sideband;
 	union perf_event *event;
 	struct mmap *map;
+	bool more;
 	int i;
 
-	for (i = 0; i < evlist->core.nr_mmaps; i++) {
-		map = &evlist->mmap[i];
-		if (perf_mmap__read_init(&map->core))
-			continue;
-		while (!is_stopped(tables) && (event = perf_mmap__read_event(&map->core))) {
+	do {
+		more = false;
+		for (i = 0; i < evlist->core.nr_mmaps && !is_stopped(tables); i++) {
+			map = &evlist->mmap[i];
+			if (perf_mmap__read_init(&map->core))
+				continue;
+			event = perf_mmap__read_event(&map->core);
+			if (!event)
+				continue;
 			read_mapping(tables, event);
 			perf_mmap__consume(&map->core);
+			more = true;
 		}
-		perf_mmap__read_done(&map->core);
-	}
+	} while (more);
 }
 
 static void *sideband_thread(void *arg)
