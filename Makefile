@@ -6,7 +6,7 @@ CONFIG ?= orc
 
 .DEFAULT_GOAL := help
 .PHONY: help tree export kernel perf demo check check-debug check-fp \
-	check-mutants check-evidence check-export sweep vm bench clean
+	check-mutants check-bare check-evidence check-export sweep vm bench clean
 
 help: ## this list
 	@echo 'The two that most people want:'
@@ -53,6 +53,9 @@ check-fp: ## the guest tests on a kernel with frame pointers
 check-mutants: ## do the kselftests fail on a kernel with planted faults?
 	@scripts/mutants
 
+check-bare: ## both commands of README in an empty Debian 12, in build/bare-root
+	@scripts/bare-root
+
 check-evidence: ## everything, long runs included
 	@scripts/check evidence
 
@@ -65,4 +68,4 @@ bench: ## what it costs: instruction counts in a guest, write build/bench.txt
 clean: ## remove what was built; build/linux and its commits stay
 	rm -rf build/linux/.orc build/linux/.debug build/linux/.fp build/linux/.off \
 		build/perf build/demo build/kselftest-* build/log \
-		build/mutants build/bisect
+		build/mutants build/bisect build/bare-root build/bare-root.bare
