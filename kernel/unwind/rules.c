@@ -42,8 +42,8 @@
 #define UNWIND_USER_CODES	16
 
 /*
- * How often a mapping is looked up for one frame. Each supplied table that comes or
- * goes meanwhile makes another lookup necessary.
+ * How often a mapping is looked up for one frame. Another lookup is necessary if the
+ * table that was found goes before a rule is looked up in it.
  */
 #define UNWIND_USER_LOOKUPS	8
 
@@ -244,16 +244,16 @@ unwind_user_new_slot(struct unwind_user_rules *rules,
 	return free ?: &rules->slots[rules->next++ % UNWIND_USER_SLOTS];
 }
 
-/* The section that covers @pc now, or NULL. */
+/* The section that covers @pc now, or NULL. @again: what is remembered is outdated. */
 static struct unwind_user_slot *unwind_user_find_slot(struct unwind_user_rules *rules,
-						      unsigned long pc)
+						      unsigned long pc, bool again)
 {
 	struct unwind_user_section section;
 	struct unwind_user_slot *slot;
 	struct unwind_user_seq seq;
 	unsigned int i;
 
-	for (i = 0; i < UNWIND_USER_SLOTS; i++) {
+	for (i = 0; i < UNWIND_USER_SLOTS && !again; i++) {
 		slot = &rules->slots[i];
 		if (slot->section.id && unwind_user_slot_covers(slot, pc))
 			return slot;
@@ -271,25 +271,28 @@ static struct unwind_user_slot *unwind_user_find_slot(struct unwind_user_rules *
 
 /* What the file's own section says of @pc, or the table that was supplied for it. */
 static int unwind_user_rule_at(const struct unwind_user_slot *slot, bool supplied,
-			       unsigned long pc, struct unwind_user_rule *rule)
+			       unsigned long pc, struct unwind_user_rule *rule,
+			       const char **flaw)
 {
 	const struct unwind_user_section *section = &slot->section;
 
 	if (!supplied) {
 		return section->has_sframe ?
-		       sframe_find_rule(&section->sframe, pc, rule) : -ENOENT;
+		       sframe_find_rule_or_flaw(&section->sframe, pc, rule, flaw) :
+		       -ENOENT;
 	}
 
 	return section->table ?
-	       unwind_table_find_rule(section->table, &slot->seq.tables,
-				      pc - section->load_base, rule) : -ENOENT;
+	       unwind_table_find_rule(section->table, pc - section->load_base, rule) :
+	       -ENOENT;
 }
 
 static int unwind_user_table_rule(const struct unwind_user_state *state,
 				  const struct unwind_user_slot *slot, bool supplied,
-				  unsigned long pc, struct unwind_user_rule *rule)
+				  unsigned long pc, struct unwind_user_rule *rule,
+				  const char **flaw)
 {
-	int ret = unwind_user_rule_at(slot, supplied, pc, rule);
+	int ret = unwind_user_rule_at(slot, supplied, pc, rule, flaw);
 
 	if (ret != -ENOENT || state->topmost || pc + 1 >= slot->section.end)
 		return ret;
@@ -299,8 +302,8 @@ static int unwind_user_table_rule(const struct unwind_user_state *state,
 	 * no call precedes. Only some tables take that into account, as if
 	 * there was one.
 	 */
-	ret = unwind_user_rule_at(slot, supplied, pc + 1, rule);
-	if (ret == -ENODATA || (!ret && rule->signal))
+	ret = unwind_user_rule_at(slot, supplied, pc + 1, rule, flaw);
+	if (ret == -ENODATA || ret == -EINVAL || (!ret && rule->signal))
 		return ret;
 
 	return -ENOENT;
@@ -324,8 +327,9 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	struct unwind_user_slot *slot;
 	unsigned int lookups = 0;
 	unsigned long pc;
+	bool remember = false;
+	const char *flaw = "";
 	int signal, ret;
-	bool remember;
 	u64 key;
 
 	/* A call may be the last instruction of its function. */
@@ -359,29 +363,33 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 		return UNWIND_USER_RULE_FP;
 
 	do {
-		slot = unwind_user_find_slot(rules, pc);
+		slot = unwind_user_find_slot(rules, pc, lookups);
 		if (!slot)
 			return UNWIND_USER_RULE_FP;
 
-		ret = unwind_user_table_rule(state, slot, false, pc, rule);
+		ret = unwind_user_table_rule(state, slot, false, pc, rule, &flaw);
 
 		/* A frame that only the kernel's own layout describes. */
 		if (ret == -ENODATA)
 			return UNWIND_USER_RULE_SIGNAL;
 
-		if (ret == -EINVAL)
-			pr_debug_ratelimited("%s[%d]: SFrame section at 0x%lx lies about 0x%lx\n",
-					     current->comm, current->pid,
-					     slot->section.sframe.base, pc);
+		/* Not for each address anew: a corrupt section takes long. */
+		if (ret == -EINVAL &&
+		    unwind_user_section_drop(&slot->section, &slot->seq, pc, flaw)) {
+			slot->section.id = 0;
+			ret = -ESTALE;
+			continue;
+		}
 
 		/* Memory that cannot be read now may be readable later. */
 		remember = ret != -EFAULT && !signal;
 
 		if (ret && slot->section.table) {
-			ret = unwind_user_table_rule(state, slot, true, pc, rule);
+			ret = unwind_user_table_rule(state, slot, true, pc, rule,
+						     &flaw);
 			rule->confined = true;
 		}
-		/* Some table, but rarely this one, came or went since the lookup. */
+		/* The section has just been dropped, or the table has gone. */
 	} while (ret == -ESTALE && ++lookups < UNWIND_USER_LOOKUPS);
 
 	if (ret == -ESTALE)

@@ -20,6 +20,8 @@ enum unwind_user_rule_kind {
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
+#include "tables.h"
+
 enum unwind_user_rule_kind
 unwind_user_find_rule(const struct unwind_user_state *state,
 		      struct unwind_user_rule *rule);
@@ -37,6 +39,8 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 	return arch_unwind_user_at_sigreturn(state) > 0 ? UNWIND_USER_RULE_SIGNAL :
 							  UNWIND_USER_RULE_FP;
 }
+
+static inline void unwind_tables_begin(void) { }
 
 /* Without tables no walk is confined. */
 static inline bool unwind_user_on_stack(const struct unwind_user_state *state,

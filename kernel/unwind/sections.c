@@ -36,10 +36,13 @@
  *                           fork, for the child          stays until nobody
  *                                                        uses the mm any more
  * @found, @nr_found, and    tasks of the mm, when they   @lock
- * its entries               have looked into a file
+ * its entries               have looked into a file, or
+ *                           read a corrupt section
  * @registered,              prctl()                      mmap lock for writing,
  * @nr_registered, and its                                so that its sequence
  * entries                                                changes; read under it
+ * @id, @has_sframe of       also tasks of the mm, when   @lock and mmap lock for
+ * entries of @registered    they read a corrupt section  reading
  * unwind_sections_id        tasks of all mms             atomic
  * ========================= ============================ =======================
  *
@@ -149,7 +152,7 @@ struct unwind_source {
  * @sframe_off:	Its offset in the file
  * @sframe_size: Its length in bytes; 0 if there is none, or none of use
  * @has_sframe:	It is mapped there and is of use. If it is not mapped, that may
- *		change without @source.
+ *		change without @source. Not any more if a lookup finds it corrupt.
  * @unread:	Headers or section could not be read, which says nothing about them
  * @retry:	If @unread, when to look again, in jiffies
  * @sframe:	The section, if @has_sframe
@@ -182,7 +185,10 @@ struct unwind_section_entry {
  * @nr_registered: How many
  */
 struct unwind_user_sections {
-	/* Protects @found. Never held for longer than a walk through the tree. */
+	/*
+	 * Protects @found, and what changes in entries of @registered. Never held
+	 * for longer than a walk through the tree.
+	 */
 	spinlock_t		lock;
 	struct rb_root		found;
 	unsigned int		nr_found;
@@ -219,7 +225,7 @@ struct unwind_elf {
 
 /*
  * Dynamic linkers map the headers beside the code. There they are read as any
- * memory of the task is: waiting for pages is killable.
+ * memory of the task is, see unwind_user_read().
  *
  * Otherwise files are read as the page cache has them, without asking security
  * modules or fanotify for permission: that was done when the file was mapped.
@@ -605,34 +611,33 @@ static u64 unwind_sections_new_id(void)
 	return atomic64_inc_return(&unwind_sections_id);
 }
 
-/* @ref is the table that was supplied for what is mapped there, or NULL. */
+/* @table was supplied for what is mapped there; 0 if nothing was. */
 static void unwind_sections_copy(struct unwind_user_section *section,
-				 struct unwind_section_entry *entry,
-				 const struct unwind_table_ref *ref)
+				 struct unwind_section_entry *entry, u64 table)
 {
 	section->start		= entry->start;
 	section->end		= entry->end;
 	section->id		= entry->id;
 	section->has_sframe	= entry->has_sframe;
 	section->unread		= entry->unread;
-	section->table		= NULL;
+	section->table		= 0;
 	if (entry->has_sframe)
 		section->sframe	= entry->sframe[0];
 
-	if (!ref || !ref->table || !entry->has_text)
+	if (!table || !entry->has_text)
 		return;
 
 	/*
 	 * Threads may be served by different tables. That is rare; they then keep
 	 * forgetting each other's rules.
 	 */
-	if (entry->table != ref->id) {
-		entry->table	= ref->id;
+	if (entry->table != table) {
+		entry->table	= table;
 		entry->table_id	= unwind_sections_new_id();
 	}
 
 	section->id		= entry->table_id;
-	section->table		= ref->table;
+	section->table		= table;
 	section->load_base	= entry->load_base;
 }
 
@@ -688,8 +693,7 @@ static void unwind_sections_drop(struct unwind_user_sections *sections,
  * what is remembered, and @entry belongs to the tree or is gone.
  */
 static void unwind_sections_remember(struct unwind_user_sections *sections,
-				     struct unwind_section_entry *entry,
-				     const struct unwind_table_ref *ref,
+				     struct unwind_section_entry *entry, u64 table,
 				     struct unwind_user_section *section)
 {
 	struct rb_root drop = RB_ROOT;
@@ -729,7 +733,7 @@ static void unwind_sections_remember(struct unwind_user_sections *sections,
 		old = entry;
 	}
 
-	unwind_sections_copy(section, old, ref);
+	unwind_sections_copy(section, old, table);
 
 	spin_unlock(&sections->lock);
 
@@ -750,7 +754,7 @@ static void unwind_sections_remember(struct unwind_user_sections *sections,
  *		put. NULL for the vDSO
  * @head:	Where the start of @file, or of the vDSO, is mapped
  * @head_size:	How much of it, in bytes; 0 if it is not
- * @table:	The table that was supplied for it
+ * @table:	Number of the table that was supplied for it, or 0
  * @new:	What is known of that already
  */
 struct unwind_section_lookup {
@@ -761,7 +765,7 @@ struct unwind_section_lookup {
 	struct file			*file;
 	unsigned long			head;
 	unsigned long			head_size;
-	struct unwind_table_ref		table;
+	u64				table;
 	struct unwind_section_entry	new;
 };
 
@@ -883,7 +887,8 @@ static int unwind_section_lookup(struct unwind_section_lookup *lookup,
 	old = unwind_sections_lookup(&sections->registered, ip, &lookup->start,
 				     &lookup->end);
 	if (old) {
-		unwind_sections_copy(section, old, NULL);
+		scoped_guard(spinlock, &sections->lock)
+			unwind_sections_copy(section, old, 0);
 		lookup->start = section->start;
 		lookup->end = section->end;
 		goto out;
@@ -902,21 +907,22 @@ static int unwind_section_lookup(struct unwind_section_lookup *lookup,
 		section->id		= unwind_sections_new_id();
 		section->has_sframe	= false;
 		section->unread		= false;
-		section->table		= NULL;
+		section->table		= 0;
 		goto out;
 	}
 
 	new->start = vma->vm_start;
 	new->end = vma->vm_end;
 
-	if (vma->vm_file)
-		unwind_table_find(file_inode(vma->vm_file), &seq->tables,
-				  &lookup->table);
+	if (vma->vm_file) {
+		lookup->table = unwind_table_find(file_inode(vma->vm_file));
+		seq->tables = unwind_tables_current();
+	}
 
 	scoped_guard(spinlock, &sections->lock) {
 		old = unwind_sections_overlap(&sections->found, ip, ip + 1);
 		if (old && unwind_section_valid(mm, old, new))
-			unwind_sections_copy(section, old, &lookup->table);
+			unwind_sections_copy(section, old, lookup->table);
 		else
 			ret = -EAGAIN;
 	}
@@ -993,7 +999,7 @@ int unwind_user_section_find(unsigned long ip,
 	 * back to the same place.
 	 */
 	ret = 0;
-	unwind_sections_remember(lookup.sections, entry, &lookup.table, section);
+	unwind_sections_remember(lookup.sections, entry, lookup.table, section);
 out:
 	/* In the midst of a mapping there may be ranges that are registered. */
 	if (!ret) {
@@ -1003,6 +1009,73 @@ out:
 	if (lookup.file)
 		fput(lookup.file);
 	return ret;
+}
+
+/**
+ * unwind_user_section_drop - Do not use a section any more, as it is corrupt
+ * @section:	From unwind_user_section_find(),
+ * @seq:	as is this
+ * @ip:		The address that was looked up in it
+ * @flaw:	Which part of the section is corrupt
+ *
+ * To find that out may take long, for each address anew. Until something else is
+ * mapped or registered there, the range has no section.
+ *
+ * Context: As unwind_user_section_find().
+ * Return: true if the section is dropped, now or before, so that it is not found any
+ *	   more; false if it may have been something else that was read, or if the
+ *	   task is being killed.
+ */
+bool unwind_user_section_drop(const struct unwind_user_section *section,
+			      const struct unwind_user_seq *seq,
+			      unsigned long ip, const char *flaw)
+{
+	struct mm_struct *mm = current->mm;
+	struct unwind_user_sections *sections = mm->unwind_sections;
+	struct unwind_section_entry *entry;
+	const struct vm_area_struct *vma;
+	struct file *file = NULL;
+	bool drop = false;
+
+	if (mmap_read_lock_killable(mm))
+		return false;
+
+	/* If the kernel does not count, the wrong one may go: a race is rare. */
+	if (unwind_user_section_seq(mm) != seq->mm) {
+		mmap_read_unlock(mm);
+		return false;
+	}
+
+	scoped_guard(spinlock, &sections->lock) {
+		entry = unwind_sections_overlap(&sections->registered, ip, ip + 1) ?:
+			unwind_sections_overlap(&sections->found, ip, ip + 1);
+		/* Other tasks may have done so already. */
+		drop = entry && entry->has_sframe &&
+		       (entry->id == section->id ||
+			(entry->table && entry->table_id == section->id));
+		if (drop) {
+			entry->has_sframe = false;
+			entry->sframe_size = 0;
+			entry->table = 0;
+			unwind_sections_assign_id(entry);
+		}
+	}
+
+	vma = vma_lookup(mm, ip);
+	if (drop && vma && vma->vm_file)
+		file = get_file(vma->vm_file);
+
+	mmap_read_unlock(mm);
+
+	if (drop) {
+		pr_debug_ratelimited("%s[%d]: SFrame section at 0x%lx of %pD dropped: %s of 0x%lx is corrupt\n",
+				     current->comm, current->pid,
+				     section->sframe.base, file, flaw, ip);
+	}
+	if (file)
+		fput(file);
+
+	return true;
 }
 
 static void unwind_user_keep_mapping(struct unwind_user_mapping *mapping,

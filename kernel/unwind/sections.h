@@ -18,11 +18,11 @@ struct file;
 /**
  * struct unwind_user_seq - To what something that was looked up belongs
  * @mm:		Sequence number of the mm's mappings
- * @tables:	Generation of the tables that were supplied
+ * @tables:	Which tables that were supplied serve the task
  */
 struct unwind_user_seq {
 	unsigned int		mm;
-	struct unwind_tables_seq tables;
+	u64			tables;
 };
 
 /**
@@ -34,8 +34,8 @@ struct unwind_user_seq {
  * @has_sframe:	There is a section. Otherwise the range is known to have none,
  *		unless @unread.
  * @unread:	What the range has could not be read now; not to be kept
- * @table:	What was supplied for the file, NULL if nothing was; only to be used
- *		by unwind_table_find_rule()
+ * @table:	Number of the table that was supplied for the file, for
+ *		unwind_table_find_rule(); 0 if none was
  * @load_base:	If @table is set, where the file's address 0 would be
  * @sframe:	The section, if @has_sframe
  *
@@ -48,7 +48,7 @@ struct unwind_user_section {
 	u64			id;
 	bool			has_sframe;
 	bool			unread;
-	const struct unwind_table *table;
+	u64			table;
 	unsigned long		load_base;
 	struct sframe_section	sframe;
 };
@@ -92,13 +92,13 @@ static inline bool unwind_user_mm_current(unsigned int seq)
  * @seq:	From unwind_user_section_find(), of the mm that current has now
  *
  * Context: Task context of a user task.
- * Return: true if nothing was mapped, unmapped, registered or supplied since;
- *	   false if something was, or if the kernel cannot tell.
+ * Return: true if nothing was mapped, unmapped, registered, or supplied for this task
+ *	   since; false if something was, or if the kernel cannot tell.
  */
 static inline bool unwind_user_section_current(const struct unwind_user_seq *seq)
 {
 	return unwind_user_mm_current(seq->mm) &&
-	       unwind_tables_unchanged(&seq->tables);
+	       unwind_tables_unchanged(seq->tables);
 }
 
 /**
@@ -116,6 +116,9 @@ struct unwind_user_mapping {
 int unwind_user_section_find(unsigned long ip,
 			     struct unwind_user_section *section,
 			     struct unwind_user_seq *seq);
+bool unwind_user_section_drop(const struct unwind_user_section *section,
+			      const struct unwind_user_seq *seq,
+			      unsigned long ip, const char *flaw);
 int unwind_user_check_file(struct file *file);
 bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping);
 bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping);

@@ -19,6 +19,7 @@
 #include <linux/limits.h>
 #include <linux/math.h>
 #include <linux/minmax.h>
+#include <linux/nospec.h>
 #include <linux/overflow.h>
 #include <linux/unaligned.h>
 #include <linux/unwind_user_rule.h>
@@ -74,11 +75,12 @@ struct sframe_fde {
 /*
  * A part of the area of the FREs: len bytes from off on, counted from the start
  * of the section. An address is loaded with four bytes, whatever its width, so
- * there is room for some more.
+ * there is room for some more. The FREs of the function do not reach beyond end.
  */
 struct sframe_chunk {
 	u32		off;
 	u32		len;
+	u32		end;
 	u8		buf[SFRAME_FRE_CHUNK + SFRAME_FRE_ADDR_MAX];
 };
 
@@ -226,17 +228,17 @@ static int sframe_search(const struct sframe_section *sec, s64 addr, u8 *buf,
 /*
  * Move @chunk on by @len bytes, and fill it.
  *
- * There is nothing to gain if it reaches to the end of the area already: then
- * what is sought would lie beyond.
+ * There is nothing to gain if it reaches to the end already: then what is sought
+ * would lie beyond.
  */
 static int sframe_advance(const struct sframe_section *sec,
 			  struct sframe_chunk *chunk, u32 len)
 {
-	if (chunk->off + chunk->len >= sec->fres_end)
+	if (chunk->off + chunk->len >= chunk->end)
 		return -EINVAL;
 
 	chunk->off += len;
-	chunk->len = min_t(u32, sec->fres_end - chunk->off, SFRAME_FRE_CHUNK);
+	chunk->len = min_t(u32, chunk->end - chunk->off, SFRAME_FRE_CHUNK);
 
 	if (!sframe_read(sec, chunk->off, chunk->buf, chunk->len))
 		return -EFAULT;
@@ -244,15 +246,31 @@ static int sframe_advance(const struct sframe_section *sec,
 	return 0;
 }
 
-/* Fill @chunk with what is at @off from the start of the area of the FREs. */
+/*
+ * The FRE at @pos, which lies in @chunk: its size, and those of the ones before it,
+ * are the user's. Where a mispredicted branch has come past the comparison with
+ * the chunk's length, this is not the stack behind it.
+ */
+static const u8 *sframe_fre_at(const struct sframe_chunk *chunk, u32 pos)
+{
+	return chunk->buf + array_index_nospec(pos, SFRAME_FRE_CHUNK);
+}
+
+/*
+ * Fill @chunk with what is at @off from the start of the area of the FREs: @head
+ * bytes and the function's FREs, of which lookup and check both go through
+ * SFRAME_FRES_LEN_MAX bytes.
+ */
 static int sframe_fill(const struct sframe_section *sec,
-		       struct sframe_chunk *chunk, u32 off)
+		       struct sframe_chunk *chunk, u32 off, u32 head)
 {
 	if (off >= sec->fres_end - sec->fres)
 		return -EINVAL;
 
 	chunk->off = sec->fres + off;
 	chunk->len = 0;
+	chunk->end = chunk->off + min_t(u32, sec->fres_end - chunk->off,
+					head + SFRAME_FRES_LEN_MAX);
 
 	return sframe_advance(sec, chunk, 0);
 }
@@ -301,7 +319,7 @@ static int sframe_decode_v2(const struct sframe_section *sec,
 	if (!fde->num_fres)
 		return 0;
 
-	return sframe_fill(sec, chunk, le32_to_cpu(raw->fre_off));
+	return sframe_fill(sec, chunk, le32_to_cpu(raw->fre_off), 0);
 }
 
 /* The same for version 3, where FREs follow the second part of the FDE. */
@@ -315,7 +333,7 @@ static int sframe_decode_v3(const struct sframe_section *sec,
 	if (addr >= le32_to_cpu(raw->size))
 		return -ENOENT;
 
-	err = sframe_fill(sec, chunk, le32_to_cpu(raw->fre_off));
+	err = sframe_fill(sec, chunk, le32_to_cpu(raw->fre_off), sizeof(*attr));
 	if (err)
 		return err;
 
@@ -357,7 +375,7 @@ static int sframe_find_fre(const struct sframe_section *sec,
 	u32 size = head;
 	u32 pos = fde->pos;
 	u32 found = pos;
-	u32 scanned = 0;
+	const u8 *fre;
 	int err;
 
 	*info = 0;
@@ -368,9 +386,6 @@ static int sframe_find_fre(const struct sframe_section *sec,
 	for (i = 0; i < fde->num_fres; i++) {
 		/* Keep what was found, the next FRE may not be better. */
 		if (pos + head > chunk->len) {
-			scanned += found;
-			if (scanned > SFRAME_FRES_LEN_MAX)
-				return -EINVAL;
 			err = sframe_advance(sec, chunk, found);
 			if (err)
 				return err;
@@ -380,7 +395,8 @@ static int sframe_find_fre(const struct sframe_section *sec,
 				return -EINVAL;
 		}
 
-		this = get_unaligned_le32(chunk->buf + pos) & addr_mask;
+		fre = sframe_fre_at(chunk, pos);
+		this = get_unaligned_le32(fre) & addr_mask;
 		if (this > addr)
 			break;
 		if (this < prev)
@@ -390,8 +406,8 @@ static int sframe_find_fre(const struct sframe_section *sec,
 		found = pos;
 
 		/* Most are alike: do not wait for the size of each. */
-		if (chunk->buf[pos + head - 1] != *info) {
-			*info = chunk->buf[pos + head - 1];
+		if (fre[head - 1] != *info) {
+			*info = fre[head - 1];
 			size = head + (FIELD_GET(SFRAME_FRE_WORDS, *info) <<
 				       FIELD_GET(SFRAME_FRE_WORD_WIDTH, *info));
 		}
@@ -412,7 +428,7 @@ static int sframe_find_fre(const struct sframe_section *sec,
 			return -EINVAL;
 	}
 
-	words->next	= chunk->buf + found + head;
+	words->next	= sframe_fre_at(chunk, found) + head;
 	words->nr	= FIELD_GET(SFRAME_FRE_WORDS, *info);
 	words->width	= FIELD_GET(SFRAME_FRE_WORD_WIDTH, *info);
 
@@ -536,12 +552,13 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 }
 
 /**
- * sframe_find_rule - Look up the rule for an address
+ * sframe_find_rule_or_flaw - Look up the rule for an address
  * @sec:	Section, as sframe_section_init() left it
  * @ip:		Address in the function: an interrupted instruction pointer, or a
  *		return address minus one, so that the call is looked up rather
  *		than what follows, which may be another function
  * @rule:	Receives the rule; undefined on errors other than -ENODATA
+ * @flaw:	On -EINVAL, receives which part of the section is corrupt
  *
  * Context: Any in which sframe_read() can read the section.
  * Return: 0 - @rule is the one for @ip;
@@ -552,8 +569,8 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
  *	   -EFAULT - the section could not be read;
  *	   -EINVAL - the section is corrupt.
  */
-int sframe_find_rule(const struct sframe_section *sec, unsigned long ip,
-		     struct unwind_user_rule *rule)
+int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
+			     struct unwind_user_rule *rule, const char **flaw)
 {
 	s64 addr = (u64)ip - (u64)sec->base;
 	u8 window[SFRAME_WINDOW_SIZE];
@@ -574,6 +591,7 @@ int sframe_find_rule(const struct sframe_section *sec, unsigned long ip,
 	raw = window + ret * sframe_fde_size(sec);
 	off = (u64)addr - (u64)sframe_fde_start(sec, index, raw);
 
+	*flaw = "what describes the function";
 	if (sec->version == SFRAME_VERSION_2)
 		ret = sframe_decode_v2(sec, raw, off, &chunk, &fde);
 	else
@@ -589,10 +607,12 @@ int sframe_find_rule(const struct sframe_section *sec, unsigned long ip,
 	if (fde.mask)
 		off = (u32)off % fde.rep_size;
 
+	*flaw = "the function's rows";
 	ret = sframe_find_fre(sec, &fde, off, &chunk, &info, &words);
 	if (ret)
 		return ret;
 
+	*flaw = "the row";
 	return sframe_decode_rule(&fde, info, &words, rule);
 }
 
@@ -731,13 +751,14 @@ static int sframe_check_fres(const struct sframe_section *sec,
 	u32 head = BIT(fde->addr_width) + sizeof(u8);
 	struct unwind_user_rule rule;
 	struct sframe_words words;
+	const u8 *fre;
 	u8 info;
 	int err;
 
 	for (i = 0; i < fde->num_fres; i++, pos += size) {
-		/* A whole FRE fits in, unless the area ends. */
+		/* A whole FRE fits in, unless that is the end. */
 		if (pos + SFRAME_FRE_SIZE_MAX > chunk->len &&
-		    chunk->off + chunk->len < sec->fres_end) {
+		    chunk->off + chunk->len < chunk->end) {
 			err = sframe_advance(sec, chunk, pos);
 			if (err)
 				return err;
@@ -746,14 +767,15 @@ static int sframe_check_fres(const struct sframe_section *sec,
 		if (pos + head > chunk->len)
 			return -EINVAL;
 
-		addr = get_unaligned_le32(chunk->buf + pos) & addr_mask;
+		fre = sframe_fre_at(chunk, pos);
+		addr = get_unaligned_le32(fre) & addr_mask;
 		if (addr < prev)
 			return -EINVAL;
 		prev = addr;
 
-		info = chunk->buf[pos + head - 1];
+		info = fre[head - 1];
 		words = (struct sframe_words) {
-			.next	= chunk->buf + pos + head,
+			.next	= fre + head,
 			.nr	= FIELD_GET(SFRAME_FRE_WORDS, info),
 			.width	= FIELD_GET(SFRAME_FRE_WORD_WIDTH, info),
 		};

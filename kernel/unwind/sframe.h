@@ -167,7 +167,7 @@ struct sframe_attr_v3 {
  * 3 cannot tell of more.
  */
 #define SFRAME_FRES_MAX			U16_MAX
-/* The most bytes of them that a lookup goes through: it must not take for long. */
+/* The most bytes that they may take, as a lookup must not take for long. */
 #define SFRAME_FRES_LEN_MAX		SZ_256K
 
 /*
@@ -233,9 +233,27 @@ struct sframe_check {
 
 bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size);
 int sframe_section_init(struct sframe_section *sec);
-int sframe_find_rule(const struct sframe_section *sec, unsigned long ip,
-		     struct unwind_user_rule *rule);
+int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
+			     struct unwind_user_rule *rule, const char **flaw);
 int sframe_check_function(const struct sframe_section *sec,
 			  struct sframe_check *check);
+
+/**
+ * sframe_find_rule - Look up the rule for an address
+ * @sec:	As for sframe_find_rule_or_flaw(),
+ * @ip:		as are the address
+ * @rule:	and the rule
+ *
+ * Context: As sframe_find_rule_or_flaw().
+ * Return: As sframe_find_rule_or_flaw().
+ */
+static inline int sframe_find_rule(const struct sframe_section *sec,
+				   unsigned long ip,
+				   struct unwind_user_rule *rule)
+{
+	const char *flaw;
+
+	return sframe_find_rule_or_flaw(sec, ip, rule, &flaw);
+}
 
 #endif /* _KERNEL_UNWIND_SFRAME_H */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Memory for the reader of SFrame sections. */
+#include <linux/nospec.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/unaligned.h>
@@ -60,6 +61,13 @@ bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 		return false;
 
 	if (sec->data) {
+		/*
+		 * The offset is the user's. Where a mispredicted branch has come
+		 * past the comparisons, nothing behind the section is loaded. For
+		 * user memory the access itself sees to that.
+		 */
+		off = array_index_nospec(off, sec->size + 1);
+		size = array_index_nospec(size, sec->size - off + 1);
 		memcpy(buf, sec->data + off, size);
 		return true;
 	}

@@ -11,13 +11,17 @@
  * Rules from unwind tables that somebody else than the program has supplied are
  * followed with more care: they must not make the walk a reader of whatever the
  * program has in its memory. From the first such rule on, the walk is confined. It
- * reads the stack only, and goes on only at addresses of code; see
- * unwind_user_on_stack() and unwind_user_at_code().
+ * reads the stack only, from the inside outwards, and goes on only at addresses of
+ * code; see unwind_user_on_stack() and unwind_user_at_code(). What it takes for a
+ * signal frame may be any words of the stack, so that does not lead it to another
+ * stack either; see unwind_user_may_resume().
  *
  * Everything here runs in task context with interrupts enabled and no lock
  * held, on memory of current->mm, and may sleep.
  */
 #include <linux/cleanup.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/sched.h>
@@ -58,6 +62,15 @@ static bool unwind_user_may_fault(struct vm_area_struct *vma)
 		return false;
 
 	/*
+	 * The program may never touch this page. A FUSE server may be waiting for
+	 * this very task, or not answer at all; nothing kills a task that waits for
+	 * an answer.
+	 */
+	if (vma->vm_file &&
+	    file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC)
+		return false;
+
+	/*
 	 * An exiting task cannot be killed any more, so it must not wait for a
 	 * file system that may wait for a server.
 	 */
@@ -70,11 +83,10 @@ static bool unwind_user_may_fault(struct vm_area_struct *vma)
 /*
  * Make the page of @addr present.
  *
- * A plain copy_from_user() would do, were it not for userfaultfd: a fault on a
- * registered range waits for the monitor, which may wait for this very task.
- * So the fault is taken by hand, where the VMA can be looked at first. The lock
- * may be dropped while the page is read in; the VMA is then looked up, and
- * looked at, anew.
+ * A plain copy_from_user() would do, were it not for userfaultfd and FUSE: a fault
+ * waits for the monitor or server, which may wait for this very task. So the fault
+ * is taken by hand, where the VMA can be looked at first. The lock may be dropped
+ * while the page is read in; the VMA is then looked up, and looked at, anew.
  */
 static bool unwind_user_fault_in(unsigned long addr)
 {
@@ -122,8 +134,8 @@ static bool unwind_user_fault_in(unsigned long addr)
  * @size:	How many to read
  *
  * Pages that are not present are faulted in, except in ranges that are
- * registered with userfaultfd, and from files if the task is exiting. Waiting
- * for a file is killable.
+ * registered with userfaultfd, from files on FUSE, and from all files if the task
+ * is exiting. Waiting for a file is killable.
  *
  * Context: Task context of a user task, interrupts enabled, no mm lock held.
  *	    May sleep.
@@ -457,6 +469,10 @@ unwind_user_apply(struct unwind_user_state *state,
 	if (!unwind_user_may_load(state, cfa - regs->word_size, regs->word_size))
 		return UNWIND_USER_CORRUPT;
 
+	/* There is no stack within the red zone, and below that nothing to read. */
+	if (unlikely(state->confined) && !unwind_user_grows(state, rule, cfa))
+		return UNWIND_USER_CORRUPT;
+
 	switched = !rule->signal && !unwind_user_grows(state, rule, cfa);
 	if (switched && !unwind_user_may_switch(state, rule, cfa))
 		return UNWIND_USER_CORRUPT;
@@ -517,6 +533,30 @@ unwind_user_apply(struct unwind_user_state *state,
 }
 
 /*
+ * May the walk go on where a signal has interrupted the program?
+ *
+ * A confined walk has been told by others where the signal frame is. Among the words of
+ * a stack there may be some that look like one, and in place of the stack pointer any
+ * address of the program's data. So the walk stays on the stack and goes outwards. It
+ * may leave it only by a frame that certainly is what it looks like: the one that the
+ * kernel has put onto the alternate stack, which the task is running on.
+ */
+static bool unwind_user_may_resume(const struct unwind_user_state *state,
+				   const struct unwind_user_regs *regs)
+{
+	const int word = state->regs.word_size;
+
+	if (likely(!state->confined))
+		return true;
+
+	if (regs->ss_base == state->regs.ss_base && regs->sp > state->regs.sp &&
+	    unwind_user_on_stack(state, regs->sp - word, word))
+		return true;
+
+	return arch_unwind_user_altstack_frame(state);
+}
+
+/*
  * Leave a signal frame. It says nothing about where the interrupted frame is: that
  * may be on another stack (sigaltstack), so the CFA starts anew. Forged frames may
  * go round in circles, hence the limit.
@@ -529,7 +569,8 @@ unwind_user_leave_signal(struct unwind_user_state *state,
 	if (state->signals == UNWIND_USER_SIGNALS)
 		return UNWIND_USER_CORRUPT;
 
-	if (!unwind_user_may_enter(state, regs, regs->ip, true))
+	if (!unwind_user_may_resume(state, regs) ||
+	    !unwind_user_may_enter(state, regs, regs->ip, true))
 		return UNWIND_USER_CORRUPT;
 
 	state->regs		= *regs;
@@ -562,6 +603,7 @@ void unwind_user_start(struct unwind_user_state *state,
 	state->regs		= *regs;
 	state->rules		= rules;
 	state->stats		= (struct unwind_user_stats) { };
+	state->start		= regs->sp;
 	state->bottom		= regs->sp;
 	state->switches		= 0;
 	state->signals		= 0;
@@ -677,6 +719,8 @@ unsigned int unwind_user(const struct unwind_user_regs *regs,
 	might_sleep();
 
 	unwind_user_start(&state, regs, gprs, rules);
+	if (rules)
+		unwind_tables_begin();
 
 	while (nr < max) {
 		unsigned long ip = state.regs.cs_base + state.regs.ip;

@@ -16,10 +16,11 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "overwrite_reader.h"
+
 /* A power of two. */
 #define DATA_PAGES	1
 #define FAULTS		10000
-#define TRIES		100
 
 /* PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR */
 struct fault {
@@ -27,52 +28,6 @@ struct fault {
 	__u64				time;
 	__u64				addr;
 };
-
-/*
- * Copy the records of a buffer, while the kernel goes on writing.  Returns how
- * many bytes of whole records, oldest first, start at *records, or -1 if the
- * kernel has overwritten everything each time that it was copied.  @copy has
- * room for data_size bytes.
- */
-static ssize_t snapshot(const struct perf_event_mmap_page *page, char *copy,
-			const char **records)
-{
-	const char *data = (const char *)page + page->data_offset;
-	/* As wide as the kernel's positions, or less: they wrap together. */
-	const unsigned long size = page->data_size;
-	unsigned long head, tail, now, pos, n;
-	int i;
-
-	for (i = 0; i < TRIES; i++) {
-		/* (C), in front of data_tail and of the data. */
-		head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-		tail = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
-		/* Nothing was ever written. */
-		if (!head)
-			return 0;
-		/* So much was written since head was read. */
-		if ((long)(head - tail) <= 0)
-			continue;
-
-		for (pos = tail; pos != head; pos += n) {
-			n = size - pos % size;
-			if (n > head - pos)
-				n = head - pos;
-			memcpy(copy + (pos - tail), data + pos % size, n);
-		}
-
-		/* (F): what was copied is at least as old as this tail. */
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		now = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
-		if ((long)(head - now) <= 0)
-			continue;
-
-		/* The kernel has passed [tail, now): these bytes may be torn. */
-		*records = copy + (now - tail);
-		return head - now;
-	}
-	return -1;
-}
 
 int main(void)
 {
@@ -93,7 +48,7 @@ int main(void)
 	unsigned long i, last, n = 0;
 	char *area, *copy;
 	int found = 0;
-	ssize_t len;
+	long len;
 	int fd;
 
 	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1,
@@ -123,7 +78,7 @@ int main(void)
 	len = snapshot(page, copy, &records);
 	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
 	if (len < 0) {
-		fprintf(stderr, "overwritten %d times\n", TRIES);
+		fprintf(stderr, "overwritten %d times\n", SNAPSHOT_TRIES);
 		return 1;
 	}
 
@@ -138,7 +93,7 @@ int main(void)
 		}
 		p += fault->header.size;
 	}
-	printf("%lu records in %zd bytes of %zu\n", n, len,
+	printf("%lu records in %ld bytes of %zu\n", n, len,
 	       DATA_PAGES * page_size);
 
 	/* What has happened last is there: that is what it is for. */

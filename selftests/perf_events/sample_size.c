@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -295,6 +296,159 @@ TEST(large_stack_and_registers)
 		samples++;
 	}
 	EXPECT_EQ(LARGE_SAMPLES, samples);
+	event_unmap(page);
+	close(fd);
+}
+
+/* ---- what other parts leave for the callchain ---------------------------- */
+
+#define MAX_STACK	"/proc/sys/kernel/perf_event_max_stack"
+/* More entries than fit into a sample. */
+#define DEEP		10000
+
+static int max_stack(int val)
+{
+	char text[16] = {};
+	ssize_t len;
+	int fd, old;
+
+	fd = open(MAX_STACK, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	len = read(fd, text, sizeof(text) - 1);
+	old = atoi(text);
+	if (len > 0)
+		len = snprintf(text, sizeof(text), "%d", val);
+	if (len > 0)
+		len = pwrite(fd, text, len, 0);
+	close(fd);
+	return len > 0 ? old : -1;
+}
+
+/* A frame for each call, and a page fault in the innermost one. */
+__attribute__((noinline, optimize("no-omit-frame-pointer")))
+static void fault_deep(unsigned int depth, volatile char *page)
+{
+	if (depth)
+		fault_deep(depth - 1, page);
+	else
+		*page = 1;
+	/* Not a jump. */
+	__asm__ volatile("" ::: "memory");
+}
+
+FIXTURE(deep) {
+	int old_max;
+};
+
+FIXTURE_VARIANT(deep) {
+	__u64		type;
+	/* Words of the sample beside header and callchain's entries. */
+	unsigned int	words;
+};
+
+FIXTURE_VARIANT_ADD(deep, alone) {
+	.type	= 0,
+	.words	= 1,
+};
+
+FIXTURE_VARIANT_ADD(deep, fixed) {
+	.type	= PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR,
+	.words	= 1 + 4,
+};
+
+FIXTURE_VARIANT_ADD(deep, registers) {
+	.type	= PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR,
+	.words	= 1 + 1 + 2 * (1 + __builtin_popcountll(REGS)),
+};
+
+FIXTURE_VARIANT_ADD(deep, user_stack) {
+	.type	= PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+	/* Of the stack there is the size, 0. */
+	.words	= 1 + 1 + 1 + __builtin_popcountll(REGS) + 1,
+};
+
+FIXTURE_SETUP(deep)
+{
+	self->old_max = -1;
+	if (geteuid())
+		SKIP(return, "must be run as root");
+	self->old_max = max_stack(DEEP);
+	if (self->old_max < 0)
+		SKIP(return, "cannot change " MAX_STACK ": %s", strerror(errno));
+}
+
+FIXTURE_TEARDOWN(deep)
+{
+	if (self->old_max >= 0)
+		EXPECT_EQ(DEEP, max_stack(self->old_max));
+}
+
+/* Of the callchain as much is there as fits, to the last entry. */
+TEST_F(deep, size)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_SOFTWARE,
+		.config		= PERF_COUNT_SW_PAGE_FAULTS,
+		.sample_period	= 1,
+		.sample_type	= PERF_SAMPLE_CALLCHAIN | variant->type,
+		.disabled	= 1,
+		.exclude_kernel	= 1,
+		.exclude_hv	= 1,
+		.exclude_callchain_kernel = 1,
+	};
+	const long page_size = sysconf(_SC_PAGESIZE);
+	struct perf_event_mmap_page *page;
+	struct perf_event_header header;
+	unsigned int large = 0, at;
+	char *fault, dummy;
+	__u64 pos;
+	int fd;
+
+#ifndef __x86_64__
+	SKIP(return, "no mask of registers for this architecture");
+#endif
+	if (variant->type & PERF_SAMPLE_REGS_USER)
+		attr.sample_regs_user = REGS;
+	if (variant->type & PERF_SAMPLE_REGS_INTR)
+		attr.sample_regs_intr = REGS;
+	if (variant->type & PERF_SAMPLE_STACK_USER)
+		attr.sample_stack_user = STACK_USER_MAX;
+	/* What comes in front of the number of entries. */
+	at = 1 + __builtin_popcountll(variant->type & (PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+						       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR));
+
+	fd = event_open(&attr, 0, -1);
+	ASSERT_LE(0, fd) {
+		TH_LOG("perf_event_open: %s", strerror(errno));
+	}
+	page = event_map(fd, PROT_READ | PROT_WRITE);
+	ASSERT_NE(MAP_FAILED, page);
+	fault = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, fault);
+
+	/* The stack itself has no faults then. */
+	fault_deep(DEEP, &dummy);
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
+	fault_deep(DEEP, fault);
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_DISABLE, 0));
+
+	for (pos = 0; pos != page->data_head; pos += header.size) {
+		header = header_at(page, pos);
+		ASSERT_LE(sizeof(header), header.size);
+		ASSERT_GE(page->data_head - pos, header.size);
+		if (header.type != PERF_RECORD_SAMPLE ||
+		    header.size < SAMPLE_MAX / 2)
+			continue;
+		large++;
+		EXPECT_EQ(SAMPLE_MAX, header.size);
+		EXPECT_EQ(SAMPLE_MAX / 8 - 1 - variant->words,
+			  word_at(page, pos + 8 * at));
+	}
+	EXPECT_LE(1, large);
+
+	munmap(fault, page_size);
 	event_unmap(page);
 	close(fd);
 }

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "sframe_test.h"
+#include "fuse_server.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <linux/userfaultfd.h>
@@ -1515,6 +1516,166 @@ TEST_F(discovery, unread_for_now)
 	image_free(&im);
 	close(fd);
 	close(uffd);
+}
+
+/*
+ * Nor does it wait for a FUSE server, for pages that the program has never touched.
+ * Those that it has touched are read.
+ */
+TEST_F_TIMEOUT(discovery, fuse, 60)
+{
+	const struct image_opts o = { .sframe = variant->sframe };
+	static const enum image_seg untouched[] = { SEG_HEADERS, SEG_SFRAME };
+	struct fuse_server server = {};
+	unsigned int i, first, page, asked;
+	struct image_map m = {};
+	const char *why;
+	struct image im;
+	struct chain c;
+	__u64 start;
+	int fd;
+
+	ASSERT_EQ(0, image_build(&im, &o));
+	ASSERT_GE(FUSE_SERVER_PAGES * FUSE_SERVER_PAGE, im.size);
+	snprintf(server.dir, sizeof(server.dir), "%s/fuse", self->dir);
+	ASSERT_EQ(0, mkdir(server.dir, 0700));
+	fd = fuse_server_start(&server, im.bytes, im.size, &why);
+	if (fd < 0 && why)
+		SKIP(return, "%s", why);
+	ASSERT_LE(0, fd) {
+		TH_LOG("%s", strerror(errno));
+		fuse_server_stop(&server);
+	}
+	ASSERT_EQ(0, image_map(&m, &im, fd, 0));
+	chain_one(&c, &m);
+	/* The text. */
+	chain_sample(&c);
+
+	for (i = 0; i < ARRAY_SIZE(untouched); i++) {
+		first = im.seg[untouched[i]].off / FUSE_SERVER_PAGE;
+		for (page = 0; page * FUSE_SERVER_PAGE < im.seg[untouched[i]].len; page++)
+			server.shared->withhold[first + page] = true;
+	}
+	SESSION_OPEN(&self->s);
+	start = defer_now();
+	chain_sample(&c);
+	TH_LOG("%llu ms", (defer_now() - start) / 1000000);
+	asked = 0;
+	for (page = 0; page < FUSE_SERVER_PAGES; page++) {
+		if (server.shared->withhold[page])
+			asked += server.shared->asked[page];
+		server.shared->withhold[page] = false;
+	}
+	EXPECT_EQ(0, asked);
+	EXPECT_ONE(0, &c, &m, BARE, "untouched");
+
+	for (i = 0; i < ARRAY_SIZE(untouched); i++) {
+		for (page = 0; page * FUSE_SERVER_PAGE < im.seg[untouched[i]].len; page++)
+			(void)*(volatile char *)(image_seg_addr(&im, &m, untouched[i]) +
+						 page * FUSE_SERVER_PAGE);
+	}
+	sleep(UNREAD_SECONDS);
+	chain_sample(&c);
+	EXPECT_ONE(1, &c, &m, WHOLE, "touched");
+
+	image_unmap(&m);
+	image_free(&im);
+	close(fd);
+	fuse_server_stop(&server);
+}
+
+/* Say all that sections.c has to say.  Returns false if it cannot be made to. */
+static bool say_all(bool on)
+{
+	char what[64];
+	int fd, ret;
+
+	snprintf(what, sizeof(what), "file kernel/unwind/sections.c %cp", on ? '+' : '-');
+	fd = open("/proc/dynamic_debug/control", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ret = write(fd, what, strlen(what));
+	close(fd);
+	return ret > 0;
+}
+
+/* How many lines have both. */
+static int kmsg_count(struct kmsg *k, const char *a, const char *b)
+{
+	char buf[2048];
+	ssize_t len;
+	int n = 0;
+
+	for (;;) {
+		len = read(k->fd, buf, sizeof(buf) - 1);
+		if (len < 0 && errno == EPIPE)
+			continue;
+		if (len < 0)
+			return errno == EAGAIN ? n : -1;
+		buf[len] = '\0';
+		n += strstr(buf, a) && strstr(buf, b);
+	}
+}
+
+/*
+ * A section is not used any more when one of its functions has turned out to be corrupt,
+ * which is said once.  Another mapping of it is another matter.
+ */
+TEST_F(discovery, corrupt)
+{
+	const struct image_opts o = { .sframe = variant->sframe };
+	struct chain good, bad, other_good;
+	struct image_map m = {}, other = {};
+	struct kmsg log;
+	struct image im;
+	int fd, lines;
+	bool said;
+
+	ASSERT_EQ(0, image_build(&im, &o));
+	sframe_corrupt(im.sframe, code_mark);
+	fd = make_file(&im, variant->path ? file_path(self->dir, "corrupt") : NULL);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, image_map(&m, &im, fd, 0));
+	ASSERT_EQ(0, image_map(&other, &im, fd, 0));
+	ASSERT_EQ(0, kmsg_open(&log));
+	said = say_all(true);
+
+	chain_begin(&good, &m);
+	chain_add(&good, &m, code_sp);
+	chain_add(&good, &m, code_leaf);
+	chain_one(&bad, &m);
+	chain_begin(&other_good, &other);
+	chain_add(&other_good, &other, code_sp);
+	chain_add(&other_good, &other, code_leaf);
+
+	SESSION_OPEN(&self->s);
+	chain_sample(&good);
+	EXPECT_ONE(0, &good, &m, WHOLE, "before");
+	chain_sample(&bad);
+	self->nr_want = expect(&bad, self->want, &m, BARE);
+	EXPECT_NEXT(&self->s, 1, self->want, self->nr_want, "corrupt");
+	chain_sample(&good);
+	EXPECT_ONE(2, &good, &m, BARE, "dropped");
+	chain_sample(&bad);
+	EXPECT_ONE(3, &bad, &m, BARE, "dropped");
+	chain_sample(&other_good);
+	EXPECT_ONE(4, &other_good, &other, WHOLE, "another mapping");
+
+	/* Debug messages may be compiled in without a switch, or not at all. */
+	lines = kmsg_count(&log, "dropped", variant->path ? "corrupt" : "image");
+	EXPECT_LE(said, lines);
+	EXPECT_GE(1, lines);
+	TH_LOG("said %d times", lines);
+	if (said)
+		say_all(false);
+	else
+		TH_LOG("no dynamic debug");
+
+	kmsg_close(&log);
+	image_unmap(&m);
+	image_unmap(&other);
+	image_free(&im);
+	close(fd);
 }
 
 #else /* !__x86_64__ */

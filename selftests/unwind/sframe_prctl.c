@@ -437,6 +437,39 @@ TEST_F(sframe, section_overwritten)
 	EXPECT_NEXT(&self->s, 0, self->bare, 2);
 }
 
+/* Once it is found to be corrupt it is not used, until it is registered again. */
+TEST_F(sframe, section_corrupt)
+{
+	struct chain good;
+	__u64 want[4];
+	unsigned int nr;
+
+	chain_begin(&good, &self->jit.map);
+	chain_add(&good, &self->jit.map, code_sp);
+	chain_add(&good, &self->jit.map, code_leaf);
+	nr = chain_expect(&good, want, self->bare[0], -1);
+
+	sframe_corrupt(self->jit.sframe, code_mark);
+	SESSION_OPEN(&self->s);
+	ASSERT_EQ(0, jit_add(&self->jit));
+	chain_sample(&good);
+	EXPECT_NEXT(&self->s, 0, want, nr, "good");
+	chain_sample(&self->c);
+	chain_sample(&good);
+	EXPECT_NEXT(&self->s, 2, self->bare, 2, "dropped");
+
+	/* The range is still taken. */
+	EXPECT_EQ(-EEXIST, jit_add(&self->jit));
+	sframe_build(self->jit.sframe, &variant->sframe, (__u64)self->jit.sframe,
+		     TEXT(self));
+	chain_sample(&good);
+	EXPECT_NEXT(&self->s, 3, self->bare, 2, "still dropped");
+	ASSERT_EQ(0, jit_del(&self->jit));
+	ASSERT_EQ(0, jit_add(&self->jit));
+	chain_sample(&self->c);
+	EXPECT_NEXT(&self->s, 4, self->want, self->nr_want, "registered again");
+}
+
 TEST_F(sframe, section_unmapped)
 {
 	SESSION_OPEN(&self->s);

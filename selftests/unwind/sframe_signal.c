@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #define SIGNAL_FRAMES_TEST
-#include "sframe_test.h"
+#include "sframe_tables.h"
 #include "signal_frames.h"
 #include <sys/time.h>
 #include "../kselftest_harness.h"
@@ -24,6 +24,7 @@ FIXTURE(signals) {
 	struct image im;
 	struct image_map m;
 	int fd;
+	int owner;
 	unsigned long flags;
 	const void *restorer;
 	unsigned long handler;
@@ -36,6 +37,8 @@ FIXTURE_VARIANT(signals) {
 	struct sframe_opts sframe;
 	const char *restorer;
 	enum altstack alt;
+	/* The table is supplied, so the walk is confined. */
+	bool supplied;
 };
 
 FIXTURE_VARIANT_ADD(signals, libc_v2) {
@@ -91,23 +94,54 @@ FIXTURE_VARIANT_ADD(signals, rules_altstack_above) {
 	.alt = ALT_HIGH,
 };
 
+FIXTURE_VARIANT_ADD(signals, supplied) {
+	.sframe = { .version = SFRAME_V3 },
+	.supplied = true,
+};
+
+FIXTURE_VARIANT_ADD(signals, supplied_altstack_below) {
+	.sframe = { .version = SFRAME_V3 },
+	.alt = ALT_LOW,
+	.supplied = true,
+};
+
+FIXTURE_VARIANT_ADD(signals, supplied_altstack_above) {
+	.sframe = { .version = SFRAME_V3 },
+	.alt = ALT_HIGH,
+	.supplied = true,
+};
+
 FIXTURE_SETUP(signals)
 {
 	const struct image_opts o = {
 		.sframe = variant->sframe,
 		.handler_next = &handler_next,
+		.no_sframe = variant->supplied,
 	};
+	unsigned char table[SFRAME_MAX_SIZE];
 	const char *why = sframe_unsupported();
+	struct table_arg arg = {};
 	unsigned int i;
 
 	self->fd = -1;
+	self->owner = -1;
 	if (why)
 		SKIP(return, "%s", why);
+	if (variant->supplied) {
+		self->owner = owner_open(0, -1, false);
+		ASSERT_LE(0, self->owner);
+		if (table_ioctl(self->owner, &arg) == -ENOTTY)
+			SKIP(return, "kernel lacks PERF_EVENT_IOC_UNWIND_TABLE");
+	}
 	ASSERT_EQ(0, kmsg_open(&self->log));
 	ASSERT_EQ(0, image_build(&self->im, &o));
 	self->fd = image_file(&self->im, NULL);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, image_map(&self->m, &self->im, self->fd, 0));
+	if (variant->supplied)
+		ASSERT_EQ(0, table_supply(self->owner, self->fd, table,
+					  table_build(table, &self->im, &o.sframe,
+						      WHOLE, 0), 0));
 	self->restorer = variant->restorer ?
 			 (void *)image_addr(&self->m, variant->restorer) :
 			 libc_restorer();
@@ -130,6 +164,8 @@ FIXTURE_TEARDOWN(signals)
 	image_free(&self->im);
 	if (self->fd >= 0)
 		close(self->fd);
+	if (self->owner >= 0)
+		close(self->owner);
 }
 
 #define AT(label)	((const void *)image_addr(&self->m, label))

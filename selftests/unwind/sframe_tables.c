@@ -9,10 +9,11 @@
  * sections, too. So a stack tells what was used.
  */
 #define _GNU_SOURCE
-#include "sframe_test.h"
+#define SIGNAL_FRAMES_TEST
+#include "sframe_tables.h"
 #include "sframe_compiled.h"
+#include "signal_frames.h"
 #include <dlfcn.h>
-#include <grp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <ucontext.h>
@@ -23,151 +24,6 @@
 #include "../kselftest_harness.h"
 
 #ifdef __x86_64__
-
-/* Headers of the build may be older than the kernel under test. */
-#define TABLE_IOC		_IO('$', 240)
-#define TABLE_SHARE		1ULL
-
-struct table_arg {
-	__u32	size;
-	__s32	fd;
-	__u64	flags;
-	__u64	table;
-	__u64	table_size;
-	__u64	vaddr;
-};
-
-#define TABLE_ARG_SIZE		40
-_Static_assert(sizeof(struct table_arg) == TABLE_ARG_SIZE, "no holes");
-
-#define PARANOID		"/proc/sys/kernel/perf_event_paranoid"
-#define NOBODY			65534
-
-#define LEAF_IP(m)	image_addr(m, code_leaf_ip)
-#define DECOY(m)	image_addr(m, code_decoy)
-/* Frames up to code_mark in every chain here. */
-#define CUT		2
-
-/* What a file has, what a table says, and what a stack shows. */
-enum kind {
-	WHOLE,
-	MARKED,
-	BARE,
-	KINDS,
-};
-
-/* ---- Tables --------------------------------------------------------------------- */
-
-/* An event that does nothing but own tables. */
-static int owner_open(pid_t pid, int cpu, bool inherit)
-{
-	struct perf_event_attr attr = defer_attr_output();
-
-	attr.inherit = inherit;
-	attr.exclude_kernel = 1;
-	/* Or it would take a privilege, as the kernel's part of a callchain does. */
-	attr.exclude_callchain_kernel = 1;
-	*defer_attr_flags(&attr) &= ~DEFER_ATTR_OUTPUT;
-	return defer_event_open(&attr, pid, cpu, 0);
-}
-
-static int table_ioctl(int event, const void *arg)
-{
-	return ioctl(event, TABLE_IOC, arg) ? -errno : 0;
-}
-
-static int table_supply(int event, int fd, const void *buf, size_t size, __u64 vaddr)
-{
-	struct table_arg arg = {
-		.size		= sizeof(arg),
-		.fd		= fd,
-		.table		= (unsigned long)buf,
-		.table_size	= size,
-		.vaddr		= vaddr,
-	};
-
-	return table_ioctl(event, &arg);
-}
-
-static int table_take_back(int event, int fd)
-{
-	return table_supply(event, fd, NULL, 0, 0);
-}
-
-static int table_share(int event, int other)
-{
-	struct table_arg arg = {
-		.size	= sizeof(arg),
-		.fd	= other,
-		.flags	= TABLE_SHARE,
-	};
-
-	return table_ioctl(event, &arg);
-}
-
-/* A table for an image, whose first byte is said to be at vaddr. */
-static size_t
-table_build(unsigned char *buf, const struct image *im,
-	    const struct sframe_opts *sframe, enum kind kind, __u64 vaddr)
-{
-	struct sframe_opts o = *sframe;
-
-	if (kind == MARKED)
-		o.outermost[0] = code_mark;
-	return sframe_build(buf, &o, vaddr, im->seg[SEG_TEXT].vaddr);
-}
-
-/* The fields of fdinfo. */
-static int table_info(int event, unsigned long *nr, unsigned long *bytes)
-{
-	char path[64], line[128];
-	int found = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", event);
-	f = fopen(path, "r");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f)) {
-		found += sscanf(line, "unwind_tables: %lu", nr) == 1;
-		found += sscanf(line, "unwind_table_bytes: %lu", bytes) == 1;
-	}
-	fclose(f);
-	return found == 2 ? 0 : -1;
-}
-
-/* ---- Stacks --------------------------------------------------------------------- */
-
-static void chain_one(struct chain *c, const struct image_map *m)
-{
-	chain_begin(c, m);
-	chain_add(c, m, code_sp);
-	chain_add(c, m, code_mark);
-	chain_add(c, m, code_far);
-	chain_add(c, m, code_leaf);
-}
-
-static unsigned int
-expect(struct chain *c, __u64 *want, const struct image_map *m, enum kind kind)
-{
-	if (kind != BARE)
-		return chain_expect(c, want, LEAF_IP(m), kind == WHOLE ? -1 : CUT);
-	want[0] = LEAF_IP(m);
-	want[1] = DECOY(m);
-	return 2;
-}
-
-/* The next sample, of a chain in m, must show this. */
-#define EXPECT_STACK(m, kind, ...) do {					\
-	struct chain __c;						\
-									\
-	chain_one(&__c, m);						\
-	chain_sample(&__c);						\
-	self->nr_want = expect(&__c, self->want, m, kind);		\
-	EXPECT_NEXT(&self->s, self->nr, self->want, self->nr_want,	\
-		    __VA_ARGS__);					\
-	self->nr++;							\
-} while (0)
 
 FIXTURE(tables) {
 	struct defer_session s;
@@ -569,7 +425,7 @@ TEST_F(tables, deleted_file)
 	ASSERT_EQ(0, unlink(file_path(self->dir, "bare")));
 	ASSERT_EQ(0, SUPPLY(self->owner, WHOLE));
 	EXPECT_STACK(&self->m, WHOLE);
-	/* The table alone keeps what it is for. */
+	/* The mapping alone keeps what it is for. */
 	image_unmap(&self->v);
 	close(self->fd);
 	self->fd = -1;
@@ -620,7 +476,7 @@ TEST_F(tables, resized_file)
 	close(fd);
 }
 
-/* The path is held, not the file: programs can be executed meanwhile. */
+/* The file is not held: programs can be executed meanwhile. */
 TEST_F(tables, file_open_for_writing)
 {
 	const char *path = file_path(self->dir, "bare");
@@ -655,7 +511,7 @@ TEST_F(tables, file_open_for_writing)
 	ASSERT_EQ(0, mount("tables", what, "tmpfs", 0, NULL));		\
 } while (0)
 
-TEST_F(tables, bind_mount_and_busy)
+TEST_F(tables, bind_mount)
 {
 	struct image_map m = {};
 	char fs[96], path[128], other[96];
@@ -680,11 +536,6 @@ TEST_F(tables, bind_mount_and_busy)
 	close(fd_bind);
 	close(fd);
 	EXPECT_EQ(0, umount(other));
-	/* The table keeps the mount that it was supplied through, no longer. */
-	EXPECT_EQ(-1, umount(fs));
-	EXPECT_EQ(EBUSY, errno);
-	close(self->owner);
-	self->owner = -1;
 	EXPECT_EQ(0, umount(fs));
 }
 
@@ -731,8 +582,6 @@ TEST_F(tables, overlay)
 	close(fd_write);
 	close(fd_lower);
 	close(fd);
-	close(self->owner);
-	self->owner = -1;
 	snprintf(path, sizeof(path), "%s/merged", fs);
 	EXPECT_EQ(0, umount(path));
 	EXPECT_EQ(0, umount(fs));
@@ -768,7 +617,8 @@ TEST_F(tables, bad_arguments)
 	REFUSED(EINVAL, size = 0);
 	REFUSED(EINVAL, size = sizeof(arg) - 1);
 	REFUSED(EINVAL, size = 0x10000);
-	REFUSED(EINVAL, flags = 2);
+	REFUSED(EINVAL, flags = 4);
+	REFUSED(EINVAL, flags = TABLE_SHARE | TABLE_GLOBAL);
 	REFUSED(EINVAL, flags = 1ULL << 63);
 	REFUSED(EBADF, fd = -1);
 	REFUSED(EBADF, fd = 1000000);
@@ -888,114 +738,7 @@ TEST_F(tables, bad_tables)
 #undef REFUSED
 }
 
-/* How many an event has, of files that have gone otherwise. */
-TEST_F_TIMEOUT(tables, number, 120)
-{
-	const unsigned int max = 8192;
-	unsigned long nr, bytes;
-	unsigned int i;
-	int fd = -1, ret;
-
-	if (variant->sframe.version != SFRAME_V3 || variant->path)
-		SKIP(return, "once is enough");
-	for (i = 0; i < max; i++) {
-		fd = memfd_create("elf", MFD_CLOEXEC);
-		ASSERT_LE(0, fd);
-		ASSERT_EQ(sizeof(*self->im.ehdr),
-			  write(fd, self->im.ehdr, sizeof(*self->im.ehdr)));
-		ret = table_supply(self->owner, fd, self->table, TABLE(WHOLE),
-				   variant->vaddr);
-		ASSERT_EQ(0, ret) {
-			TH_LOG("number %u", i);
-		}
-		if (i < max - 1)
-			close(fd);
-	}
-	EXPECT_EQ(-ENOSPC, SUPPLY(self->owner, WHOLE));
-	ASSERT_EQ(0, table_info(self->owner, &nr, &bytes));
-	EXPECT_EQ(max, nr);
-	/* One that replaces another one takes no more room. */
-	EXPECT_EQ(0, table_supply(self->owner, fd, self->table, TABLE(WHOLE),
-				  variant->vaddr));
-	EXPECT_EQ(0, table_take_back(self->owner, fd));
-	EXPECT_EQ(0, SUPPLY(self->owner, WHOLE));
-	close(fd);
-}
-
 /* ---- Who may ---------------------------------------------------------------------- */
-
-static int become_nobody(void)
-{
-	return setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
-	       setresuid(NOBODY, NOBODY, NOBODY) || prctl(PR_SET_DUMPABLE, 1);
-}
-
-/* What the processes of a test tell each other. */
-struct shared {
-	int		up;
-	int		go;
-	int		done;
-	pid_t		pids[3];
-};
-
-static int wait_for(const int *flag)
-{
-	__u64 end = defer_now() + 20 * DEFER_NSEC_PER_SEC;
-
-	while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE)) {
-		if (defer_now() > end)
-			return -1;
-		usleep(1000);
-	}
-	return 0;
-}
-
-static void set(int *flag)
-{
-	__atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-}
-
-static struct shared *shared_alloc(void)
-{
-	void *p = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-/* All tasks, into the session's buffers: one for each CPU. */
-#define SESSION_OPEN_ALL(s) do {					\
-	struct perf_event_attr __attr;					\
-									\
-	__attr = sample_attr(DEFER_TRACEPOINT("syscalls/sys_enter_getpgid")); \
-	ASSERT_EQ(0, defer_session_open(s, &__attr, -1, DEFER_ALL_CPUS,	\
-					DEFER_PAGES));			\
-	ASSERT_EQ(0, defer_enable(s));					\
-} while (0)
-
-/* The sample of this process in a session that is over. */
-#define EXPECT_PID(pid_, kind, ...) do {				\
-	const struct defer_item *__it;					\
-	const __u64 *__ips = NULL;					\
-	unsigned int __i, __found = 0;					\
-	int __nr;							\
-									\
-	for (__i = 0; (__it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, \
-					__i)); __i++) {			\
-		if (__it->pid != (__u32)(pid_))				\
-			continue;					\
-		__found++;						\
-		__nr = defer_user_chain(&self->s.log, __it, &__ips);	\
-		self->nr_want = expect(&self->c, self->want, &self->m, kind); \
-		EXPECT_TRUE(defer_same(__ips, __nr, self->want,		\
-				       self->nr_want)) {		\
-			TH_LOG(__VA_ARGS__);				\
-		}							\
-	}								\
-	EXPECT_EQ(1, __found) {						\
-		TH_LOG(__VA_ARGS__);					\
-	}								\
-} while (0)
 
 FIXTURE(privilege) {
 	struct defer_session s;
@@ -1055,11 +798,11 @@ FIXTURE_TEARDOWN(privilege)
 		EXPECT_EQ(0, defer_write_long(PARANOID, self->paranoid));
 }
 
-static const struct sframe_opts plain_v3 = { .version = SFRAME_V3 };
-
 #define PTABLE(kind)	table_build(self->table, &self->im, &plain_v3, kind, 0)
 #define PSUPPLY(event, kind)						\
 	table_supply(event, self->fd, self->table, PTABLE(kind), 0)
+#define PSUPPLY_ALL(event, kind)					\
+	table_supply_all(event, self->fd, self->table, PTABLE(kind), 0)
 
 /* A child that runs the chain when it is told to. */
 static pid_t spawn_chain(FIXTURE_DATA(privilege) *self, bool nobody)
@@ -1098,14 +841,7 @@ static int run_child(FIXTURE_DATA(privilege) *self, pid_t *first, pid_t *second,
 	_exit(0);
 }
 
-#define EXPECT_EXIT(pid) do {						\
-	int __status = -1;						\
-									\
-	EXPECT_EQ(0, defer_wait(pid, &__status, 30, &self->s));		\
-	EXPECT_EQ(0, __status);						\
-} while (0)
-
-/* With the privilege: for all, whatever the event is attached to. */
+/* For all, whatever the event is attached to. */
 TEST_F(privilege, global)
 {
 	pid_t root, other;
@@ -1118,7 +854,7 @@ TEST_F(privilege, global)
 	owner = owner_open(0, -1, false);
 	ASSERT_LE(0, owner);
 	SESSION_OPEN_ALL(&self->s);
-	ASSERT_EQ(0, PSUPPLY(owner, WHOLE));
+	ASSERT_EQ(0, PSUPPLY_ALL(owner, WHOLE));
 	set(&self->shared->go);
 	EXPECT_EXIT(root);
 	EXPECT_EXIT(other);
@@ -1138,12 +874,94 @@ TEST_F(privilege, global_by_cpu)
 	owner = owner_open(-1, 0, false);
 	ASSERT_LE(0, owner);
 	SESSION_OPEN_ALL(&self->s);
-	ASSERT_EQ(0, PSUPPLY(owner, WHOLE));
+	ASSERT_EQ(0, PSUPPLY_ALL(owner, WHOLE));
 	set(&self->shared->go);
 	EXPECT_EXIT(pid);
 	ASSERT_EQ(0, defer_finish(&self->s));
 	EXPECT_PID(pid, WHOLE, "child");
 	close(owner);
+}
+
+/* With the privilege, but not for all: other tasks, and other sessions, see nothing. */
+TEST_F(privilege, own_task_of_root)
+{
+	pid_t other = spawn_chain(self, false);
+	int owner;
+
+	ASSERT_LT(0, other);
+	owner = owner_open(0, -1, false);
+	ASSERT_LE(0, owner);
+	SESSION_OPEN_ALL(&self->s);
+	ASSERT_EQ(0, PSUPPLY(owner, WHOLE));
+	set(&self->shared->go);
+	EXPECT_EXIT(other);
+	chain_sample(&self->c);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	EXPECT_PID(other, BARE, "other task");
+	EXPECT_PID(getpid(), WHOLE, "task of the event");
+	close(owner);
+}
+
+/* An event of a CPU: the tasks on that CPU. */
+TEST_F(privilege, own_cpu)
+{
+	const int served = defer_pin(-1);
+	cpu_set_t set;
+	pid_t pid[2];
+	int owner, i;
+
+	ASSERT_LE(0, served);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	owner = owner_open(-1, served, false);
+	ASSERT_LE(0, owner);
+	SESSION_OPEN_ALL(&self->s);
+	ASSERT_EQ(0, PSUPPLY(owner, WHOLE));
+	for (i = 0; i < 2; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i]) {
+			if (i) {
+				sched_getaffinity(1, sizeof(set), &set);
+				CPU_CLR(served, &set);
+				if (sched_setaffinity(0, sizeof(set), &set))
+					_exit(1);
+			}
+			chain_sample(&self->c);
+			_exit(0);
+		}
+		EXPECT_EXIT(pid[i]);
+	}
+	ASSERT_EQ(0, defer_finish(&self->s));
+	EXPECT_PID(pid[0], WHOLE, "on the CPU of the event");
+	EXPECT_PID(pid[1], BARE, "on another CPU");
+	close(owner);
+}
+
+/* For all takes the privilege, whatever the event is. */
+TEST_F(privilege, global_needs_privilege)
+{
+	int given = owner_open(0, -1, false);
+	pid_t pid;
+
+	ASSERT_LE(0, given);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		int owner;
+
+		if (become_nobody())
+			_exit(1);
+		owner = owner_open(0, -1, false);
+		if (owner < 0)
+			_exit(2);
+		if (PSUPPLY_ALL(owner, WHOLE) != -EPERM ||
+		    PSUPPLY_ALL(given, WHOLE) != -EPERM)
+			_exit(3);
+		_exit(PSUPPLY(owner, WHOLE) ? 4 : 0);
+	}
+	EXPECT_EXIT(pid);
+	close(given);
 }
 
 /* Without: for the task of the event, not for others of the same user. */
@@ -1342,7 +1160,7 @@ TEST_F(privilege, global_first)
 
 	ASSERT_LE(0, owner);
 	SESSION_OPEN_ALL(&self->s);
-	ASSERT_EQ(0, PSUPPLY(owner, WHOLE));
+	ASSERT_EQ(0, PSUPPLY_ALL(owner, WHOLE));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -1368,7 +1186,7 @@ TEST_F(privilege, global_replaced)
 
 	ASSERT_LE(0, owner);
 	SESSION_OPEN_ALL(&self->s);
-	ASSERT_EQ(0, PSUPPLY(owner, WHOLE));
+	ASSERT_EQ(0, PSUPPLY_ALL(owner, WHOLE));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -1391,7 +1209,7 @@ TEST_F(privilege, global_replaced)
 	close(owner);
 }
 
-/* Who was given an event of a CPU has nobody whom a table could serve. */
+/* Who was given an event of a CPU has no say in what others' stacks are. */
 TEST_F(privilege, cpu_needs_privilege)
 {
 	int cpu = owner_open(-1, 0, false), task = owner_open(0, -1, false);
@@ -1415,75 +1233,6 @@ TEST_F(privilege, cpu_needs_privilege)
 	EXPECT_EXIT(pid);
 	close(cpu);
 	close(task);
-}
-
-/*
- * Memory is limited, and given back. The table is one with a lot of nothing at its
- * end, and takes some more pages for what the kernel keeps with it.
- */
-#define LARGE		(4UL << 20)
-
-static int fill_up(FIXTURE_DATA(privilege) *self, int owner, const void *table,
-		   unsigned int max, unsigned int *nr)
-{
-	int ret = 0;
-
-	for (*nr = 0; *nr < max && !ret; ) {
-		int fd = memfd_create("elf", MFD_CLOEXEC);
-
-		if (write(fd, self->im.ehdr, sizeof(*self->im.ehdr)) !=
-		    sizeof(*self->im.ehdr))
-			return -1;
-		ret = table_supply(owner, fd, table, LARGE, 0);
-		close(fd);
-		*nr += !ret;
-	}
-	return ret;
-}
-
-TEST_F_TIMEOUT(privilege, locked_memory, 120)
-{
-	const struct rlimit limit = { 3 * LARGE, 3 * LARGE };
-	const unsigned int max = 16;
-	pid_t pid;
-
-	pid = fork();
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		unsigned int nr, again;
-		unsigned char *table;
-		int owner, status;
-		pid_t child;
-
-		table = calloc(1, LARGE);
-		if (!table)
-			_exit(1);
-		memcpy(table, self->table, PTABLE(WHOLE));
-		if (setrlimit(RLIMIT_MEMLOCK, &limit) || become_nobody())
-			_exit(1);
-		owner = owner_open(0, -1, false);
-		if (fill_up(self, owner, table, max, &nr) != -EPERM)
-			_exit(2);
-		if (nr != 2)
-			_exit(3);
-		/* It is the user's memory: another process gives no more of it. */
-		child = fork();
-		if (!child)
-			_exit(fill_up(self, owner, table, max, &again) != -EPERM ||
-			      again);
-		if (child < 0 || waitpid(child, &status, 0) != child || status)
-			_exit(4);
-		close(owner);
-		/* As if nothing had been. */
-		owner = owner_open(0, -1, false);
-		if (fill_up(self, owner, table, max, &again) != -EPERM)
-			_exit(5);
-		if (again != nr)
-			_exit(6);
-		close(owner);
-		_exit(0);
-	}
-	EXPECT_EXIT(pid);
 }
 
 /* ---- Tables that lie -------------------------------------------------------------- */
@@ -1645,7 +1394,8 @@ static int low_run(FIXTURE_DATA(lies) *self, struct chain *c)
 	if (getcontext(&low.chain))
 		return -1;
 	low.chain.uc_stack.ss_sp = self->low;
-	low.chain.uc_stack.ss_size = LOW_STACK;
+	/* Above the chain is forged. */
+	low.chain.uc_stack.ss_size = LOW_STACK - IMAGE_PAGE;
 	low.chain.uc_link = &low.test;
 	makecontext(&low.chain, low_main, 0);
 	return swapcontext(&low.test, &low.chain);
@@ -1706,6 +1456,79 @@ TEST_F(lies, frame_pointer_off_stack)
 		    FLEX_REG(DWARF_R12), OFF_FRAME);
 	SAMPLE_LEAF(&c);
 	self->want[1] = image_addr(&self->m, code_sp_ret);
+	EXPECT_NEXT(&self->s, 0, self->want, 2);
+}
+
+/*
+ * A table says that there is a signal frame where the program has other data on its
+ * stack. The frame is in the page above the chain; this is where the stack is by it.
+ */
+enum forged_sp {
+	FORGED_ABOVE,
+	FORGED_BELOW,
+	FORGED_OFF,
+};
+
+#define FORGED_AT	256
+
+/* In code_far, with a frame pointer at sp to one frame, which leads to code_mid. */
+static void forge(FIXTURE_DATA(lies) *self, ucontext_t *uc, __u64 *sp,
+		  const void *restorer)
+{
+	const __u64 user_cs = 0x33;
+
+	((__u64 *)uc)[-1] = (unsigned long)restorer;
+	uc->uc_mcontext.gregs[REG_RIP] = image_addr(&self->m, code_far_ret);
+	uc->uc_mcontext.gregs[REG_RSP] = (unsigned long)sp;
+	uc->uc_mcontext.gregs[REG_RBP] = (unsigned long)sp;
+	uc->uc_mcontext.gregs[REG_CSGSFS] = user_cs;
+	sp[0] = 0;
+	sp[1] = image_addr(&self->m, code_mid_ret);
+}
+
+static void forged_stack(struct __test_metadata *_metadata, FIXTURE_DATA(lies) *self,
+			 enum forged_sp where)
+{
+	char *top = self->low + LOW_STACK;
+	ucontext_t *uc = (void *)(top - IMAGE_PAGE + FORGED_AT);
+	const void *restorer = libc_restorer();
+	__u64 *sp[] = {
+		[FORGED_ABOVE]	= (void *)(uc + 1),
+		[FORGED_BELOW]	= (void *)self->low,
+		/* Not the call that the leaf makes, which is in front of it. */
+		[FORGED_OFF]	= (void *)(OFF_STACK(self->low) + 1),
+	};
+	struct chain c;
+	__s32 off = (char *)uc - (char *)OFF_STACK(self->low);
+
+	/* r12 is as far from it as that. */
+	SESSION_OPEN(&self->s);
+	SUPPLY_LEAF(FLEX_REG(DWARF_R12), off, FLEX_AT_CFA, -8);
+	forge(self, uc, sp[where], restorer);
+	SAMPLE_LEAF(&c);
+	self->want[1] = (unsigned long)restorer;
+	self->want[2] = image_addr(&self->m, code_far_ret);
+	self->want[3] = image_addr(&self->m, code_mid_ret);
+}
+
+/* The stack goes on further out. */
+TEST_F(lies, signal_frame_above)
+{
+	forged_stack(_metadata, self, FORGED_ABOVE);
+	EXPECT_NEXT(&self->s, 0, self->want, 4);
+}
+
+/* What was left there is nobody's any more. */
+TEST_F(lies, signal_frame_to_below)
+{
+	forged_stack(_metadata, self, FORGED_BELOW);
+	EXPECT_NEXT(&self->s, 0, self->want, 2);
+}
+
+/* The words off the stack are not to be seen, though they are addresses of code. */
+TEST_F(lies, signal_frame_off_stack)
+{
+	forged_stack(_metadata, self, FORGED_OFF);
 	EXPECT_NEXT(&self->s, 0, self->want, 2);
 }
 
@@ -1801,9 +1624,9 @@ static void *change_tables(void *arg)
 	while (!__atomic_load_n(&ch->stop, __ATOMIC_RELAXED)) {
 		if (owner < 0)
 			owner = owner_open(0, -1, false);
-		ch->error |= table_supply(owner, ch->fd, buf, size, 0);
+		ch->error |= table_supply_all(owner, ch->fd, buf, size, 0);
 		if (ch->changes % 3 == 0)
-			ch->error |= table_supply(owner, ch->fd, buf, size, 0);
+			ch->error |= table_supply_all(owner, ch->fd, buf, size, 0);
 		if (ch->changes % 2) {
 			ch->error |= table_take_back(owner, ch->fd);
 		} else {

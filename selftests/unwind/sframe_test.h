@@ -251,6 +251,25 @@ sample_stack(struct defer_session *s, unsigned int i, const __u64 **ips)
 	}								\
 } while (0)
 
+/*
+ * Corrupt what a section, without an auxiliary header, says of one of the functions in
+ * front of those that version 2 cannot describe.
+ */
+static inline void sframe_corrupt(unsigned char *sframe, const char *func)
+{
+	struct sframe_header *h = (void *)sframe;
+	struct sframe_fde_v2 *v2 = (void *)(h + 1);
+	struct sframe_fde_v3 *v3 = (void *)(h + 1);
+	unsigned int i = 0;
+
+	while (sframe_funcs[i].start != func)
+		i++;
+	if (h->version >= SFRAME_V3)
+		v3[i].fre_off = -1;
+	else
+		v2[i].fre_off = -1;
+}
+
 /* ---- Is it there? --------------------------------------------------------------- */
 
 /* Anonymous memory with the code and, a page behind it, a section for it. */

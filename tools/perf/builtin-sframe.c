@@ -227,6 +227,7 @@ static void free_files(void)
  * @size:	Bytes of all tables
  * @stats:	Of all tables
  * @check:	Comparison of all tables
+ * @stored:	Tables were put into the cache
  * @out:	Where the only table goes, or NULL
  * @force:	Do not look into the cache
  * @table:	Compare this one, or NULL
@@ -243,6 +244,7 @@ struct sframe_totals {
 	u64			size;
 	struct sframe_stats	stats;
 	struct sframe_check	check;
+	bool			stored;
 	const char		*out;
 	bool			force;
 	const char		*table;
@@ -330,12 +332,14 @@ static void build_file(size_t index, void *arg)
 	else if (totals->out || totals->force)
 		err = sframe_table__build(&table, fd);
 	else
-		err = sframe_table__get(&table, fd, NULL, NULL);
+		err = sframe_table__get(&table, fd, SFRAME_CACHE_USE, NULL, NULL);
 
 	if (!err && totals->out)
 		err = write_table(totals->out, &table);
 	else if (!err && totals->force && table.bid.size)
 		err = sframe_cache__store(&table);
+	if (!err && totals->force && table.bid.size)
+		table.stored = true;
 
 	mutex_lock(&totals->lock);
 	if (err) {
@@ -345,6 +349,7 @@ static void build_file(size_t index, void *arg)
 			totals->cached++;
 		else
 			totals->built++;
+		totals->stored |= table.stored;
 		add_stats(totals, &table);
 		if (verbose > 0 || totals->out) {
 			printf("%s: %zu bytes, %u functions, %u rows, ", file->path, table.size,
@@ -398,6 +403,8 @@ static int cmd_sframe_build(int argc, const char **argv)
 	start = seconds_now();
 	sframe_parallel__run(all_files.nr, jobs, build_file, &totals);
 	mutex_destroy(&totals.lock);
+	if (totals.stored)
+		sframe_cache__limit();
 
 	if (!totals.out && (all_files.nr > 1 || !totals.failed)) {
 		printf("%zu files: %zu tables made, %zu in the cache, %zu skipped, %zu failed\n",

@@ -54,6 +54,7 @@ struct unwind_user_stats {
 /**
  * struct unwind_user_state - Where a walk over current's user stack is
  * @regs:	Registers of the current frame, as far as they are known
+ * @start:	The task's stack pointer
  * @bottom:	Where the walk entered the current stack, or a signal interrupted it
  * @switches:	How often it went to a lower stack
  * @gprs:	All registers of the current frame, if @gprs_known
@@ -75,6 +76,7 @@ struct unwind_user_state {
 	struct unwind_user_gprs	gprs;
 	struct unwind_user_rules *rules;
 	struct unwind_user_stats stats;
+	unsigned long		start;
 	unsigned long		bottom;
 	unsigned int		switches;
 	unsigned int		signals;

@@ -32,7 +32,6 @@ void perf_event_visit_unwind_tables(unwind_user_tables_fn func, void *data);
 struct unwind_user_tables *unwind_user_tables_alloc(void);
 struct unwind_user_tables *unwind_user_tables_get(struct unwind_user_tables *tables);
 void unwind_user_tables_put(struct unwind_user_tables *tables);
-void unwind_user_tables_owned(const struct unwind_user_tables *tables);
 int unwind_user_tables_supply(struct unwind_user_tables *tables,
 			      const struct unwind_user_table_desc *desc);
 void unwind_user_tables_show(struct unwind_user_tables *tables, struct seq_file *m);

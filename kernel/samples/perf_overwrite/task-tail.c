@@ -77,6 +77,38 @@ static int open_event(pid_t pid, unsigned long hz)
 }
 
 /*
+ * Read data_head or data_tail.  A 32-bit program may take two loads for that, and the
+ * upper half may change between them.
+ */
+static __u64 read_position(const __u64 *position)
+{
+#if __SIZEOF_LONG__ == 8
+	return __atomic_load_n(position, __ATOMIC_ACQUIRE);
+#else
+	const int upper = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	const __u32 *half = (const __u32 *)position;
+	__u32 high, low;
+
+	do {
+		high = __atomic_load_n(&half[upper], __ATOMIC_ACQUIRE);
+		low = __atomic_load_n(&half[!upper], __ATOMIC_ACQUIRE);
+	} while (__atomic_load_n(&half[upper], __ATOMIC_ACQUIRE) != high);
+
+	return (__u64)high << 32 | low;
+#endif
+}
+
+/* How many bytes @to is ahead of @from: on a 32-bit kernel positions have 32 bits. */
+static __u64 distance(__u64 to, __u64 from)
+{
+#if __SIZEOF_LONG__ == 4
+	if (!(to >> 32) && !(from >> 32))
+		return (__u32)(to - from);
+#endif
+	return to - from;
+}
+
+/*
  * The task is stopped, but has told so before it left its CPU: what it writes
  * there may still come.  Hence the records are copied, and data_tail is read once
  * more, as the documentation of the buffer says.  Returns how many bytes of whole
@@ -87,29 +119,30 @@ static size_t snapshot(const struct perf_event_mmap_page *page, char *copy,
 {
 	const char *data = (const char *)page + page->data_offset;
 	const unsigned long size = page->data_size;
-	unsigned long head, tail, now, first;
+	__u64 head, tail, len, passed;
+	unsigned long start, first;
 	int i;
 
 	for (i = 0; i < TRIES; i++) {
-		head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-		tail = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
-		if (!head)
-			return 0;
-		if ((long)(head - tail) <= 0)
+		head = read_position(&page->data_head);
+		tail = read_position(&page->data_tail);
+		len = distance(head, tail);
+		if (!len || len > size)
 			continue;
 
-		first = size - tail % size;
-		if (first > head - tail)
-			first = head - tail;
-		memcpy(copy, data + tail % size, first);
-		memcpy(copy + first, data, head - tail - first);
+		start = (unsigned long)tail % size;
+		first = size - start;
+		if (first > len)
+			first = len;
+		memcpy(copy, data + start, first);
+		memcpy(copy + first, data, len - first);
 
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		now = __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED);
-		if ((long)(head - now) <= 0)
+		passed = distance(read_position(&page->data_tail), tail);
+		if (passed >= len)
 			continue;
-		*records = copy + (now - tail);
-		return head - now;
+		*records = copy + passed;
+		return len - passed;
 	}
 	return 0;
 }
@@ -145,7 +178,7 @@ static void print_tail(const struct perf_event_mmap_page *page, char *copy,
 		nr++;
 	}
 	printf("the last of %lu records, of %llu bytes written:\n", nr,
-	       (unsigned long long)page->data_head);
+	       (unsigned long long)read_position(&page->data_head));
 	for (p = start; (header = record(p, end)); p += header->size) {
 		if (header->type != PERF_RECORD_SAMPLE || nth++ + max < nr)
 			continue;

@@ -949,24 +949,138 @@ static int test__deferred_hold_back(struct test_suite *test __maybe_unused,
 	CHECK("put", !put_deferred_record(&fake, COOKIE(5), 1, 40, 0x5000) &&
 		     !put_deferred_record(&fake, COOKIE(5), 1, 41, 0x5100) &&
 		     !put_deferred_sample(&fake, COOKIE(5), 1, 42));
-	DELIVERED("recent", RECORD, RECORD, 0x5000);
+	DELIVERED("recent", RECORD, RECORD, 0x5100);
 	CHECK("stats", !check_stats(fake.cd, 6, 0, 0, 0));
 
-	/* More records than are kept */
+	/* Many records, and samples that come after all of them */
 	for (int i = 0; i < 200; i++) {
 		CHECK("put", !put_deferred_record(&fake, COOKIE(100 + i), 1, 50, 0x6000 + 2 * i));
 		fake.nr = 0;
 	}
 	CHECK("put", !put_deferred_sample(&fake, COOKIE(299), 1, 51) &&
-		     !put_deferred_sample(&fake, COOKIE(100), 1, 52));
-	DELIVERED("newest", 0x6000 + 2 * 199);
+		     !put_deferred_sample(&fake, COOKIE(100), 1, 52) &&
+		     !put_deferred_sample(&fake, COOKIE(100), 1, 1050));
+	DELIVERED("within the age", 0x6000 + 2 * 199, 0x6000, 0x6000);
+
+	/* Later, a few records are left, the newest ones. */
+	CHECK("put", !put_deferred_record(&fake, COOKIE(300), 1, 1051, 0x7000) &&
+		     !put_deferred_sample(&fake, COOKIE(300 - 63), 1, 1052) &&
+		     !put_deferred_sample(&fake, COOKIE(300 - 64), 1, 1053));
+	DELIVERED("newest", RECORD, 0x6000 + 2 * (200 - 63));
 	CHECK("flush", !callchain_deferred__flush(fake.cd));
 	DELIVERED("oldest", NO_RECORD);
 	/* Tid 1 has not been seen since. */
-	CHECK("stats", !check_stats(fake.cd, 7, 1, 0, 0));
+	CHECK("stats", !check_stats(fake.cd, 10, 1, 0, 0));
 	ret = TEST_OK;
 out:
 	fake_pipe__exit(&fake);
+	return ret;
+}
+
+/*
+ * The kernel does not record a stack again that it has recorded since the task
+ * entered it. Later samples have the same cookie, and the record is before them.
+ */
+static int test__deferred_earlier_record(struct test_suite *test __maybe_unused,
+					 int subtest __maybe_unused)
+{
+	static const struct callchain_deferred_bounds bounds = {
+		.age = 1000, .bytes = 1 << 20,
+	};
+	struct callchain_deferred *cd = NULL;
+	struct fake_file file = {};
+	struct fake_pipe fake;
+	int ret = TEST_FAIL;
+
+	if (fake_pipe__init(&fake, &bounds))
+		goto out;
+
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(1), 1, 10) &&
+		     !put_deferred_record(&fake, COOKIE(1), 1, 11, 0x1000) &&
+		     !put_deferred_sample(&fake, COOKIE(1), 1, 12) &&
+		     !put_plain_sample(&fake, 1, 13) &&
+		     !put_deferred_sample(&fake, COOKIE(1), 1, 14));
+	DELIVERED("before, nothing waits", 0x1000, RECORD, 0x1000, 42, 0x1000);
+
+	/* The last one before the sample, unless there is one after it */
+	CHECK("put", !put_deferred_record(&fake, COOKIE(1), 1, 20, 0x2000) &&
+		     !put_deferred_sample(&fake, COOKIE(1), 1, 21) &&
+		     !put_deferred_sample(&fake, COOKIE(9), 9, 22) &&
+		     !put_deferred_sample(&fake, COOKIE(1), 1, 23) &&
+		     !put_deferred_record(&fake, COOKIE(1), 2, 24, 0x3000) &&
+		     !put_deferred_record(&fake, COOKIE(1), 1, 25, 0x4000) &&
+		     !put_deferred_sample(&fake, COOKIE(1), 1, 26) &&
+		     !put_deferred_record(&fake, COOKIE(9), 9, 27, 0x9000));
+	DELIVERED("last before, own after",
+		  RECORD, 0x2000, 0x9000, 0x4000, RECORD, RECORD, 0x4000, RECORD);
+	CHECK("stats", !check_stats(fake.cd, 7, 0, 0, 0));
+
+	/* The same in a file */
+	if (fake_file__init(&file, SAMPLE_TYPE_TIME, false))
+		goto out;
+	put_record(&file, COOKIE(1), 1, 11, 0x1000);
+	put_record(&file, COOKIE(1), 1, 20, 0x2000);
+	put_record(&file, COOKIE(1), 2, 24, 0x3000);
+	put_record(&file, COOKIE(1), 1, 25, 0x4000);
+	cd = fake_file__index(&file);
+	CHECK("index", cd);
+	SAMPLE_GETS("first after", COOKIE(1), 1, 10, 0x1000);
+	SAMPLE_GETS("own after", COOKIE(1), 1, 23, 0x4000);
+	SAMPLE_GETS("last before", COOKIE(1), 1, 26, 0x4000);
+	ret = TEST_OK;
+out:
+	callchain_deferred__delete(cd);
+	if (file.evlist)
+		fake_file__exit(&file);
+	fake_pipe__exit(&fake);
+	return ret;
+}
+
+/* Of a sample in user mode the innermost frame is known, record or not. */
+static int test__deferred_user_ip(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	static const struct {
+		u64 cpumode, ip, nr, ips[3];
+	} cases[] = {
+		{ PERF_RECORD_MISC_USER, 0x1234, 3,
+		  { PERF_CONTEXT_USER, 0x1234, PERF_CONTEXT_USER_DEFERRED, }, },
+		/* Not recorded, or no address */
+		{ PERF_RECORD_MISC_USER, 0, 1, { PERF_CONTEXT_USER_DEFERRED, }, },
+		{ PERF_RECORD_MISC_USER, PERF_CONTEXT_USER, 1, { PERF_CONTEXT_USER_DEFERRED, }, },
+		{ PERF_RECORD_MISC_KERNEL, 0x1234, 1, { PERF_CONTEXT_USER_DEFERRED, }, },
+	};
+	union perf_event event = { .header = { .type = PERF_RECORD_SAMPLE, }, };
+	union chain chain = { .data = { 2, PERF_CONTEXT_USER_DEFERRED, COOKIE(2), }, };
+	struct callchain_deferred *cd = NULL;
+	struct fake_file file;
+	int ret = TEST_FAIL;
+
+	if (fake_file__init(&file, SAMPLE_TYPE_TIME, false))
+		goto out;
+	put_record(&file, COOKIE(1), 1, 11, 0x1000);
+	cd = fake_file__index(&file);
+	CHECK("index", cd);
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct perf_sample sample = {
+			.pid = 1,
+			.tid = 1,
+			.time = 10,
+			.ip = cases[i].ip,
+			.cpumode = cases[i].cpumode,
+			.callchain = &chain.callchain,
+			.deferred_cookie = COOKIE(2),
+		};
+
+		CHECK("process", !callchain_deferred__process(cd, &event, &sample, 0));
+		CHECK("entries", sample.callchain->nr == cases[i].nr &&
+		      !memcmp(sample.callchain->ips, cases[i].ips, cases[i].nr * sizeof(u64)));
+	}
+	ret = TEST_OK;
+out:
+	callchain_deferred__delete(cd);
+	fake_file__exit(&file);
 	return ret;
 }
 
@@ -980,6 +1094,8 @@ static int test__deferred_bounds(struct test_suite *test __maybe_unused,
 		.age = 1000000, .bytes = 2000,
 	}, live = {
 		.age = 1000000, .bytes = 1 << 20, .live = true,
+	}, idle = {
+		.age = 1000000, .bytes = 1 << 20, .idle = 1000000,
 	};
 	struct fake_pipe fake;
 	int ret = TEST_FAIL;
@@ -1037,6 +1153,28 @@ static int test__deferred_bounds(struct test_suite *test __maybe_unused,
 	while (!fake.nr)
 		CHECK("expire", !callchain_deferred__expire(fake.cd));
 	DELIVERED("expired", NO_RECORD);
+	CHECK("live tools do not ask", callchain_deferred__timeout(fake.cd) == -1);
+	fake_pipe__exit(&fake);
+
+	/* No input for a while: what waits for it goes, up to what need not wait. */
+	if (fake_pipe__init(&fake, &idle))
+		goto out;
+	CHECK("nothing held", callchain_deferred__timeout(fake.cd) == -1);
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(1), 1, 1000) &&
+		     !put_deferred_sample(&fake, COOKIE(2), 2, 1001) &&
+		     !put_plain_sample(&fake, 3, 1002) &&
+		     !put_deferred_record(&fake, COOKIE(2), 2, 1003, 0x2000));
+	CHECK("held", callchain_deferred__timeout(fake.cd) >= 0 && !fake.nr);
+	while (!fake.nr)
+		CHECK("idle", !callchain_deferred__expire(fake.cd));
+	DELIVERED("idle", NO_RECORD, 0x2000, 42, RECORD);
+	CHECK("nothing held", callchain_deferred__timeout(fake.cd) == -1);
+	/* Events that come are not late because nobody asked in between. */
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(3), 1, 1010));
+	while (callchain_deferred__timeout(fake.cd) > 0)
+		;
+	CHECK("put", !put_deferred_record(&fake, COOKIE(3), 1, 1011, 0x3000));
+	DELIVERED("there in time", 0x3000, RECORD);
 	ret = TEST_OK;
 out:
 	fake_pipe__exit(&fake);
@@ -1195,6 +1333,8 @@ static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Statistics", deferred_stats),
 	TEST_CASE("Holding back", deferred_hold_back),
 	TEST_CASE("Bounds of holding back", deferred_bounds),
+	TEST_CASE("Samples after their record", deferred_earlier_record),
+	TEST_CASE("User frame without record", deferred_user_ip),
 	{	.name = NULL, }
 };
 

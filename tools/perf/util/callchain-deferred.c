@@ -65,11 +65,14 @@
 #define MAX_TIES	32
 
 /*
- * Records that are kept although nobody waits for them. Live tools read buffers
- * one after the other, and so may see the record before the sample if the task
- * has changed the CPU in between.
+ * Records that were delivered are kept for as long as samples wait, and in this
+ * share of their memory, as their cookie can come again: the kernel records a stack
+ * once for each time that a task enters it, and samples can follow. Live tools read
+ * buffers one after the other, and so may see the record before the sample if the
+ * task has changed the CPU in between. A few are always kept.
  */
-#define MAX_RECENT	64
+#define RECENT_SHARE	4
+#define MIN_RECENT	64
 
 /*
  * Tid and time are not here; they are read from the record itself in the rare case
@@ -78,37 +81,6 @@
 struct index_entry {
 	u64	cookie;
 	u64	pos;
-};
-
-/* Entries of a block. More are slower to find, fewer take more memory. */
-#define BLOCK_ENTRIES	32
-
-/* Of one u64, with 7 bits in a byte */
-#define PACKED_MAX	10
-
-/*
- * The index stays as long as the session, so it is packed. Of each entry but the
- * first one of a block only the differences to the entry before are stored, in as
- * many bytes as they need. For a cookie that follows another one and a record that
- * is some KiB away these are 3 or 4 bytes, and never more than 20.
- */
-struct index_block {
-	struct index_entry	first;
-	/* Of the second entry in the packed ones */
-	size_t			offset;
-};
-
-struct packed_index {
-	struct index_block	*blocks;
-	size_t			nr_entries;
-	u8			*packed;
-};
-
-/* An entry of the packed index, and where the next one is */
-struct index_cursor {
-	struct index_entry	entry;
-	size_t			nr;
-	const u8		*next;
 };
 
 struct source_block {
@@ -138,10 +110,15 @@ struct waiting {
 /* An event that waits for its record, or behind one that does */
 struct held_event {
 	struct list_head	list;
-	/* In the tree of records, if it is one and the first of its cookie */
+	/* In the tree of records, if it is one */
 	struct rb_node		node;
 	/* Time of the event, or of its arrival with bounds->live */
 	u64			stamp;
+	/* Set with bounds->idle only */
+	u64			arrived;
+	/* What event__order() has for it, and its task */
+	u64			order;
+	u32			tid;
 	u64			file_offset;
 	const char		*file_path;
 	/* What it waits for, 0 if it does not */
@@ -159,10 +136,13 @@ struct held_events {
 	u64					bytes;
 	/* The largest stamp that was seen */
 	u64					newest;
-	/* Of held and of recent records, by cookie */
+	/* The time while callchain_deferred__expire() lets go by bounds->idle, else 0 */
+	u64					now;
+	/* Of held and of recent records, by cookie and then in the order of events */
 	struct rb_root				records;
 	/* Records that were delivered, oldest first */
 	struct list_head			recent;
+	u64					recent_bytes;
 	u32					nr_recent;
 };
 
@@ -176,8 +156,7 @@ struct callchain_deferred {
 	struct source			*sources;
 	u32				nr_sources;
 
-	struct packed_index		index;
-	/* As they are in the file, until they are packed */
+	/* The index, sorted once all files were read */
 	struct index_entry		*entries;
 	size_t				nr_entries;
 	size_t				max_entries;
@@ -297,8 +276,6 @@ void callchain_deferred__delete(struct callchain_deferred *cd)
 		free(cd->sources[i].blocks);
 	free(cd->sources);
 	free(cd->entries);
-	free(cd->index.blocks);
-	free(cd->index.packed);
 	free(cd->chain);
 	free(cd);
 }
@@ -614,162 +591,46 @@ static int index_entry__cmp(const void *va, const void *vb)
 	return 0;
 }
 
-/* 7 bits in a byte, the lowest first; the topmost bit says that more follow. */
-static u8 *pack_u64(u8 *to, u64 val)
+/* The first entry with the cookie, or NULL */
+static const struct index_entry *find_entry(struct callchain_deferred *cd, u64 cookie)
 {
-	while (val >= BIT(7)) {
-		*to++ = val | BIT(7);
-		val >>= 7;
-	}
-	*to++ = val;
+	size_t first = 0, last = cd->nr_entries;
 
-	return to;
-}
-
-static const u8 *unpack_u64(const u8 *from, u64 *val)
-{
-	int shift = 0;
-
-	*val = 0;
-	do {
-		*val |= (u64)(*from & ~BIT(7)) << shift;
-		shift += 7;
-	} while (*from++ & BIT(7));
-
-	return from;
-}
-
-/* Small numbers for small differences: 0, -1, 1, -2, ... are 0, 1, 2, 3, ... */
-static u64 difference(u64 from, u64 to)
-{
-	s64 diff = to - from;
-
-	return (u64)diff << 1 ^ (diff < 0 ? UINT64_MAX : 0);
-}
-
-static u64 add_difference(u64 from, u64 packed)
-{
-	return from + (packed >> 1 ^ (packed & 1 ? UINT64_MAX : 0));
-}
-
-/* @entries are sorted. */
-static int packed_index__init(struct packed_index *index, const struct index_entry *entries,
-			      size_t nr)
-{
-	size_t nr_blocks = DIV_ROUND_UP(nr, BLOCK_ENTRIES);
-	size_t room = 0, used = 0;
-	void *packed;
-
-	index->blocks = malloc(nr_blocks * sizeof(*index->blocks));
-	if (!index->blocks)
-		return -ENOMEM;
-
-	for (size_t i = 0; i < nr; i++) {
-		const struct index_entry *entry = &entries[i];
-		u8 *to;
-
-		if (i % BLOCK_ENTRIES == 0) {
-			/* Of what all entries of a block can need */
-			if (room - used < 2 * PACKED_MAX * BLOCK_ENTRIES) {
-				room += room / 2 + 2 * PACKED_MAX * BLOCK_ENTRIES;
-				packed = realloc(index->packed, room);
-				if (!packed)
-					return -ENOMEM;
-				index->packed = packed;
-			}
-			index->blocks[i / BLOCK_ENTRIES] = (struct index_block) {
-				.first = *entry,
-				.offset = used,
-			};
-			continue;
-		}
-
-		to = pack_u64(index->packed + used, entry->cookie - entry[-1].cookie);
-		to = pack_u64(to, difference(entry[-1].pos, entry->pos));
-		used = to - index->packed;
-	}
-	index->nr_entries = nr;
-
-	/* Give back what is too much. */
-	packed = realloc(index->packed, used ?: 1);
-	if (packed)
-		index->packed = packed;
-
-	pr_debug("%zu deferred callchains, %zu bytes of index\n", nr,
-		 nr_blocks * sizeof(*index->blocks) + used);
-
-	return 0;
-}
-
-static void index_cursor__set_block(struct index_cursor *cursor,
-				    const struct packed_index *index, size_t block)
-{
-	cursor->nr = block * BLOCK_ENTRIES;
-	cursor->entry = index->blocks[block].first;
-	cursor->next = index->packed + index->blocks[block].offset;
-}
-
-/* Is there a next entry, with the same or a larger cookie? */
-static bool index_cursor__next(struct index_cursor *cursor, const struct packed_index *index)
-{
-	u64 cookie, pos;
-
-	if (cursor->nr + 1 == index->nr_entries)
-		return false;
-
-	if (++cursor->nr % BLOCK_ENTRIES == 0) {
-		index_cursor__set_block(cursor, index, cursor->nr / BLOCK_ENTRIES);
-		return true;
-	}
-
-	cursor->next = unpack_u64(cursor->next, &cookie);
-	cursor->next = unpack_u64(cursor->next, &pos);
-	cursor->entry.cookie += cookie;
-	cursor->entry.pos = add_difference(cursor->entry.pos, pos);
-
-	return true;
-}
-
-/* The first entry with the cookie, if there is one */
-static bool packed_index__find(const struct packed_index *index, u64 cookie,
-			       struct index_cursor *cursor)
-{
-	size_t first = 0, last = DIV_ROUND_UP(index->nr_entries, BLOCK_ENTRIES);
-
-	if (!index->nr_entries)
-		return false;
-
-	/* The last block that begins below the cookie, or the first one */
-	while (last - first > 1) {
+	while (first < last) {
 		size_t middle = first + (last - first) / 2;
 
-		if (index->blocks[middle].first.cookie < cookie)
-			first = middle;
+		if (cd->entries[middle].cookie < cookie)
+			first = middle + 1;
 		else
 			last = middle;
 	}
 
-	index_cursor__set_block(cursor, index, first);
-	while (cursor->entry.cookie < cookie) {
-		if (!index_cursor__next(cursor, index))
-			return false;
-	}
+	if (first == cd->nr_entries || cd->entries[first].cookie != cookie)
+		return NULL;
 
-	return cursor->entry.cookie == cookie;
+	return &cd->entries[first];
 }
 
 /* To be called once, after the last file. */
 int callchain_deferred__index_done(struct callchain_deferred *cd)
 {
-	int err = 0;
+	struct index_entry *entries;
 
-	if (cd->nr_entries) {
-		qsort(cd->entries, cd->nr_entries, sizeof(*cd->entries), index_entry__cmp);
-		err = packed_index__init(&cd->index, cd->entries, cd->nr_entries);
+	if (!cd->nr_entries)
+		return 0;
+
+	qsort(cd->entries, cd->nr_entries, sizeof(*cd->entries), index_entry__cmp);
+
+	/* Give back what is too much. */
+	entries = realloc(cd->entries, cd->nr_entries * sizeof(*entries));
+	if (entries) {
+		cd->entries = entries;
+		cd->max_entries = cd->nr_entries;
 	}
-	zfree(&cd->entries);
+	pr_debug("%zu deferred callchains, %zu bytes of index\n", cd->nr_entries,
+		 cd->nr_entries * sizeof(*cd->entries));
 
-	return err;
+	return 0;
 }
 
 static bool record__read_file(struct callchain_deferred *cd, int fd, u64 offset)
@@ -919,31 +780,29 @@ static bool candidate__is_better(const struct candidate *a, const struct candida
 /*
  * The record of a sample. A cookie alone is enough, as a rule. If it has several
  * records then take the first one at or after the sample, of the same task if
- * there is one. A record that seems to be older than its sample is better than
- * none: clocks of CPUs differ a bit.
+ * there is one. If all are older then take the last one: the kernel does not record
+ * a stack again that it has recorded since the task entered it, and clocks of CPUs
+ * differ a bit.
  */
 static union perf_event *find_record(struct callchain_deferred *cd,
 				     struct perf_sample *sample, u64 order)
 {
-	u64 cookie = sample->deferred_cookie;
+	const struct index_entry *entry = find_entry(cd, sample->deferred_cookie);
+	const struct index_entry *end = cd->entries + cd->nr_entries;
 	struct candidate best, other;
-	struct index_cursor cursor;
-	struct index_entry entry;
 
-	if (!packed_index__find(&cd->index, cookie, &cursor))
+	if (!entry)
 		return NULL;
+	if (entry + 1 == end || entry[1].cookie != entry->cookie)
+		return index_entry__record(cd, entry);
 
-	entry = cursor.entry;
-	if (!index_cursor__next(&cursor, &cd->index) || cursor.entry.cookie != cookie)
-		return index_entry__record(cd, &entry);
-
-	candidate__init(&best, cd, &entry, sample, order);
-	for (int i = 1; i < MAX_TIES && cursor.entry.cookie == cookie; i++) {
-		candidate__init(&other, cd, &cursor.entry, sample, order);
+	candidate__init(&best, cd, entry, sample, order);
+	for (int i = 1; i < MAX_TIES && ++entry < end; i++) {
+		if (entry->cookie != sample->deferred_cookie)
+			break;
+		candidate__init(&other, cd, entry, sample, order);
 		if (candidate__is_better(&other, &best))
 			best = other;
-		if (!index_cursor__next(&cursor, &cd->index))
-			break;
 	}
 
 	return index_entry__record(cd, &best.entry);
@@ -1005,45 +864,63 @@ static void note_left_kernel(struct callchain_deferred *cd, u32 tid, u64 order)
 		waiting->left = order;
 }
 
+static u64 node__cookie(struct rb_node *node)
+{
+	return rb_entry(node, struct held_event, node)->event.callchain_deferred.cookie;
+}
+
+/* The first record of the cookie */
 static struct rb_node *held__find_node(struct held_events *held, u64 cookie)
 {
-	struct rb_node *node = held->records.rb_node;
+	struct rb_node *node = held->records.rb_node, *first = NULL;
 
 	while (node) {
-		struct held_event *record = rb_entry(node, struct held_event, node);
-		u64 other = record->event.callchain_deferred.cookie;
+		u64 other = node__cookie(node);
 
 		if (cookie == other)
-			break;
-		node = cookie < other ? node->rb_left : node->rb_right;
+			first = node;
+		node = cookie <= other ? node->rb_left : node->rb_right;
 	}
 
-	return node;
+	return first;
 }
 
-static union perf_event *held__find_record(struct held_events *held, u64 cookie)
+/* As find_record(), of what is held back and what was delivered lately */
+static union perf_event *held__find_record(struct held_events *held,
+					   struct perf_sample *sample, u64 order)
 {
-	struct rb_node *node = held__find_node(held, cookie);
+	struct rb_node *node = held__find_node(held, sample->deferred_cookie);
+	struct held_event *found = NULL;
+	struct candidate best, other;
 
-	return node ? &rb_entry(node, struct held_event, node)->event : NULL;
+	for (int i = 0; i < MAX_TIES && node; i++, node = rb_next(node)) {
+		struct held_event *record = rb_entry(node, struct held_event, node);
+
+		if (node__cookie(node) != sample->deferred_cookie)
+			break;
+
+		other = (struct candidate) {
+			.order = record->order,
+			.is_later = record->order >= order,
+			.is_same_task = tid_is_usable(sample->tid) && record->tid == sample->tid,
+		};
+		if (!found || candidate__is_better(&other, &best)) {
+			best = other;
+			found = record;
+		}
+	}
+
+	return found ? &found->event : NULL;
 }
 
-/* Of several records with one cookie the first one counts. */
 static void held__add_record(struct held_events *held, struct held_event *record)
 {
 	struct rb_node **p = &held->records.rb_node, *parent = NULL;
 	u64 cookie = record->event.callchain_deferred.cookie;
 
 	while (*p) {
-		struct held_event *other = rb_entry(*p, struct held_event, node);
-
 		parent = *p;
-		if (cookie == other->event.callchain_deferred.cookie)
-			return;
-		if (cookie < other->event.callchain_deferred.cookie)
-			p = &(*p)->rb_left;
-		else
-			p = &(*p)->rb_right;
+		p = cookie < node__cookie(parent) ? &parent->rb_left : &parent->rb_right;
 	}
 	rb_link_node(&record->node, parent, p);
 	rb_insert_color(&record->node, &held->records);
@@ -1069,7 +946,7 @@ static int join(struct callchain_deferred *cd, struct perf_sample *sample, u64 o
 	if (cd->indexed)
 		record = find_record(cd, sample, order);
 	else
-		record = held__find_record(&cd->held, sample->deferred_cookie);
+		record = held__find_record(&cd->held, sample, order);
 
 	if (record) {
 		struct perf_record_callchain_deferred *user = &record->callchain_deferred;
@@ -1083,6 +960,12 @@ static int join(struct callchain_deferred *cd, struct perf_sample *sample, u64 o
 			chain->ips[nr++] = user->ips[i];
 	} else {
 		err = add_waiting(cd, sample, order);
+		/* At least the innermost frame is known if it is the user's. */
+		if (sample->cpumode == PERF_RECORD_MISC_USER &&
+		    sample->ip && sample->ip < PERF_CONTEXT_MAX) {
+			chain->ips[nr++] = PERF_CONTEXT_USER;
+			chain->ips[nr++] = sample->ip;
+		}
 		chain->ips[nr++] = PERF_CONTEXT_USER_DEFERRED;
 	}
 
@@ -1206,6 +1089,9 @@ static struct held_event *held_event__new(union perf_event *event,
 
 	RB_CLEAR_NODE(&held->node);
 	held->stamp = stamp;
+	held->arrived = 0;
+	held->order = event__order(sample->time, file_offset);
+	held->tid = sample->tid;
 	held->file_offset = file_offset;
 	held->file_path = file_path;
 	held->cookie = 0;
@@ -1226,18 +1112,30 @@ static bool event__is_record(const union perf_event *event)
 	return event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED;
 }
 
+static bool held__has_old_recent(struct held_events *held)
+{
+	struct held_event *oldest = list_first_entry(&held->recent, struct held_event, list);
+
+	return held->nr_recent > MIN_RECENT &&
+	       (held->recent_bytes > held->bounds->bytes / RECENT_SHARE ||
+		held->newest - oldest->stamp > held->bounds->age);
+}
+
 static void held__add_recent(struct held_events *held, struct held_event *record)
 {
-	struct held_event *oldest;
-
 	list_add_tail(&record->list, &held->recent);
-	if (held->nr_recent++ < MAX_RECENT)
-		return;
+	held->recent_bytes += held_event__bytes(record);
+	held->nr_recent++;
 
-	held->nr_recent--;
-	oldest = list_first_entry(&held->recent, struct held_event, list);
-	list_del(&oldest->list);
-	held_event__delete(held, oldest);
+	while (held__has_old_recent(held)) {
+		struct held_event *oldest;
+
+		oldest = list_first_entry(&held->recent, struct held_event, list);
+		list_del(&oldest->list);
+		held->recent_bytes -= held_event__bytes(oldest);
+		held->nr_recent--;
+		held_event__delete(held, oldest);
+	}
 }
 
 /* Deliver the oldest of what is held back, completed if that is possible. */
@@ -1275,6 +1173,7 @@ static bool held__must_wait(struct held_events *held)
 	return oldest->cookie &&
 	       held->bytes <= held->bounds->bytes &&
 	       held->newest - oldest->stamp <= held->bounds->age &&
+	       (!held->now || held->now - oldest->arrived < held->bounds->idle) &&
 	       !held__find_node(held, oldest->cookie);
 }
 
@@ -1306,6 +1205,8 @@ static int held__queue(struct callchain_deferred *cd, union perf_event *event,
 	new = held_event__new(event, sample, stamp, file_offset, file_path);
 	if (!new)
 		return -ENOMEM;
+	if (held->bounds->idle)
+		new->arrived = monotonic_ns();
 
 	if (!list_empty(&held->events)) {
 		oldest = list_first_entry(&held->events, struct held_event, list);
@@ -1363,6 +1264,30 @@ int callchain_deferred__deliver(struct callchain_deferred *cd,
 	return cd->held.deliver(cd->held.arg, event, sample, file_offset, file_path);
 }
 
+/**
+ * callchain_deferred__timeout - when does something have to be delivered?
+ * @cd: with bounds->idle
+ *
+ * Return: in ms, how long there may be no input before callchain_deferred__expire()
+ * is to be called; -1 if nothing is held back.
+ */
+int callchain_deferred__timeout(struct callchain_deferred *cd)
+{
+	struct held_events *held = &cd->held;
+	struct held_event *oldest;
+	u64 waited;
+
+	if (list_empty(&held->events) || !held->bounds->idle)
+		return -1;
+
+	oldest = list_first_entry(&held->events, struct held_event, list);
+	waited = monotonic_ns() - oldest->arrived;
+	if (waited >= held->bounds->idle)
+		return 0;
+
+	return DIV_ROUND_UP(held->bounds->idle - waited, NSEC_PER_MSEC);
+}
+
 /* Is there anything that callchain_deferred__expire() could deliver later? */
 bool callchain_deferred__holds_back(struct callchain_deferred *cd)
 {
@@ -1371,7 +1296,7 @@ bool callchain_deferred__holds_back(struct callchain_deferred *cd)
 
 /**
  * callchain_deferred__expire - deliver what has waited for too long
- * @cd: with bounds->live
+ * @cd: with bounds->live or bounds->idle
  *
  * To be called from time to time where no more events may come.
  *
@@ -1380,13 +1305,19 @@ bool callchain_deferred__holds_back(struct callchain_deferred *cd)
 int callchain_deferred__expire(struct callchain_deferred *cd)
 {
 	struct held_events *held = &cd->held;
+	int err;
 
 	if (list_empty(&held->events))
 		return 0;
 
-	held->newest = max(held->newest, monotonic_ns());
+	if (held->bounds->live)
+		held->newest = max(held->newest, monotonic_ns());
+	if (held->bounds->idle)
+		held->now = monotonic_ns();
+	err = held__release_ready(cd);
+	held->now = 0;
 
-	return held__release_ready(cd);
+	return err;
 }
 
 /**

@@ -44,12 +44,16 @@ struct callchain_deferred_stats {
  * struct callchain_deferred_bounds - for how long samples wait for their record
  * @age: in ns. Of @live tools it is measured from the arrival of the sample, else
  *	as the difference in time to the newest event.
- * @bytes: of all events that are held back
+ * @bytes: of all events that are held back. Records that were delivered are kept in
+ *	a quarter of it.
+ * @idle: in ns from the arrival of the sample, while there is no more input; 0 if it
+ *	may wait for that as long as it takes
  * @live: events are looked at when they happen
  */
 struct callchain_deferred_bounds {
 	u64	age;
 	u64	bytes;
+	u64	idle;
 	bool	live;
 };
 
@@ -81,6 +85,7 @@ int callchain_deferred__deliver(struct callchain_deferred *cd,
 				union perf_event *event,
 				struct perf_sample *sample, u64 file_offset,
 				const char *file_path);
+int callchain_deferred__timeout(struct callchain_deferred *cd);
 bool callchain_deferred__holds_back(struct callchain_deferred *cd);
 int callchain_deferred__expire(struct callchain_deferred *cd);
 int callchain_deferred__flush(struct callchain_deferred *cd);

@@ -3,25 +3,30 @@
  * What a command is going to map: its program, the program's ELF interpreter, and
  * the libraries that these need
  *
- * This does by and large what glibc's dynamic linker does, without running it. It
- * may name a file too many, or miss one.
+ * The program's ELF interpreter is asked: "--list" is known to those of glibc and musl.
+ * Others name no library, or nothing that looks like one.
  */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
-#include <internal/lib.h>
 #include <linux/kernel.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
+#include <linux/time64.h>
 #include <linux/zalloc.h>
 
-#include "util/debug.h"
 #include "util/elf-bounded.h"
 #include "util/elf-deps.h"
 #include "util/sframe.h"
@@ -35,43 +40,20 @@
 #define MAX_SCRIPTS	4
 #define MAX_FILES	4096
 
-/* Dynamic sections have some KiB. libelf would read one of any size. */
-#define MAX_DYNAMIC	SZ_1M
-
-#define LD_CACHE_PATH	"/etc/ld.so.cache"
-#define LD_CACHE_MAGIC	"glibc-ld.so.cache1.1"
-#define LD_CACHE_MAX	(64 << 20)
-/* A library of glibc, 64-bit x86 */
-#define LD_CACHE_FLAGS	0x303
-
-/* As ldconfig writes it, after the magic. Strings are counted from the magic. */
-struct ld_cache_header {
-	char	magic[sizeof(LD_CACHE_MAGIC) - 1];
-	u32	nr;
-	u32	strings_size;
-	u32	unused[5];
-};
-
-struct ld_cache_entry {
-	u32	flags;
-	u32	name;
-	u32	path;
-	u32	os_version;
-	u64	hwcap;
-};
+/* How long the ELF interpreter may take, and how much it may print */
+#define LIST_SECONDS	2
+#define MAX_LIST	SZ_1M
+/* Of its two processes, before it is executed */
+#define LIST_STACK	SZ_64K
 
 /**
- * struct elf_deps - The search for libraries
+ * struct elf_deps - The search for files
  * @paths:	What was found, in this order
  * @nr:		How much
- * @cache:	/etc/ld.so.cache, or NULL
- * @cache_size:	Its size
  */
 struct elf_deps {
 	char	**paths;
 	size_t	nr;
-	char	*cache;
-	size_t	cache_size;
 };
 
 static int open_program(const char *path)
@@ -173,190 +155,169 @@ static int add_path(struct elf_deps *deps, const char *path)
 	return 0;
 }
 
-static bool is_elf(const char *path)
+/* The program's ELF interpreter, an ordinary file */
+static bool read_interpreter(Elf *elf, int fd, char *path)
 {
-	int fd = open_program(path);
-	Elf *elf;
+	GElf_Phdr phdr;
+	int interp_fd;
 
-	if (fd < 0)
+	if (!find_phdr(elf, PT_INTERP, &phdr) || phdr.p_filesz >= PATH_MAX)
+		return false;
+	if (pread(fd, path, phdr.p_filesz, phdr.p_offset) != (ssize_t)phdr.p_filesz)
+		return false;
+	path[phdr.p_filesz] = '\0';
+	if (path[0] != '/')
 		return false;
 
-	elf = begin_elf(fd);
-	elf_end(elf);
-	close(fd);
+	interp_fd = open_program(path);
+	if (interp_fd < 0)
+		return false;
+	close(interp_fd);
 
-	return elf;
+	return true;
 }
 
-static void read_cache(struct elf_deps *deps)
+/**
+ * struct list_args - What is to be executed
+ * @interpreter: The program's ELF interpreter
+ * @program:	The program
+ * @out:	Standard output
+ * @stack:	End of a stack
+ */
+struct list_args {
+	const char	*interpreter;
+	const char	*program;
+	int		out;
+	char		*stack;
+};
+
+/*
+ * In a child of a process with several threads: nothing but system calls. Standard
+ * input and error are of no use to the interpreter.
+ */
+static int exec_list(void *arg)
 {
-	int fd = open_program(LD_CACHE_PATH);
-	struct stat st;
+	const struct list_args *args = arg;
+	const char * const argv[] = { args->interpreter, "--list", args->program, NULL };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
 
-	if (fd < 0)
-		return;
-	if (fstat(fd, &st) || st.st_size > LD_CACHE_MAX)
-		goto out;
-
-	/* Strings end, whatever the file says. */
-	deps->cache = zalloc(st.st_size + 1);
-	if (deps->cache && readn(fd, deps->cache, st.st_size) == st.st_size)
-		deps->cache_size = st.st_size;
-out:
-	close(fd);
+	/* It goes with its parent, which is killed when the time is up. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0 &&
+	    dup2(args->out, STDOUT_FILENO) >= 0)
+		execv(args->interpreter, (char **)argv);
+	_exit(127);
 }
 
-/* The path of a library that ldconfig has found, or NULL */
-static const char *look_into_cache(const struct elf_deps *deps, const char *name)
+/*
+ * SIGCHLD would tell perf that the command has ended. A process that executes a program
+ * sends that, whatever it was made with, so here is one in between.
+ */
+static int run_list(void *arg)
 {
-	const struct ld_cache_entry *entry;
-	const struct ld_cache_header *header;
-	const char *start, *path;
-	size_t size, i;
+	const struct list_args *args = arg;
+	int status;
+	pid_t pid;
 
-	if (!deps->cache_size)
-		return NULL;
-
-	/* An older format may come before. */
-	start = memmem(deps->cache, deps->cache_size, LD_CACHE_MAGIC,
-		       sizeof(header->magic));
-	if (!start)
-		return NULL;
-	size = deps->cache + deps->cache_size - start;
-	header = (const void *)start;
-	if (size < sizeof(*header) || header->nr > (size - sizeof(*header)) / sizeof(*entry))
-		return NULL;
-
-	entry = (const void *)(header + 1);
-	for (i = 0; i < header->nr; i++, entry++) {
-		if (entry->flags != LD_CACHE_FLAGS || entry->name >= size || entry->path >= size)
-			continue;
-		path = start + entry->path;
-		if (!strcmp(start + entry->name, name) && is_elf(path))
-			return path;
-	}
-
-	return NULL;
+	pid = clone(exec_list, args->stack, SIGCHLD, arg);
+	close(args->out);
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	_exit(0);
 }
 
-/* Appends the directory of the file for $ORIGIN. Other variables are not known. */
-static bool expand_dir(const char *dir, size_t len, const char *origin, char *buf, size_t size)
+/* Milliseconds until @end, or 0 */
+static int time_left(const struct timespec *end)
 {
-	static const char * const vars[] = { "$ORIGIN", "${ORIGIN}" };
-	const char *slash = strrchr(origin, '/');
-	size_t i, var_len;
-	int ret;
+	struct timespec now;
+	s64 left;
 
-	for (i = 0; i < ARRAY_SIZE(vars); i++) {
-		var_len = strlen(vars[i]);
-		if (len >= var_len && !strncmp(dir, vars[i], var_len)) {
-			ret = snprintf(buf, size, "%.*s%.*s", slash ? (int)(slash - origin) : 1,
-				       slash ? origin : ".", (int)(len - var_len), dir + var_len);
-			return ret >= 0 && (size_t)ret < size;
-		}
-	}
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	left = (end->tv_sec - now.tv_sec) * (s64)MSEC_PER_SEC +
+	       (end->tv_nsec - now.tv_nsec) / (s64)NSEC_PER_MSEC;
 
-	ret = snprintf(buf, size, "%.*s", (int)len, len ? dir : "");
-	return ret > 0 && (size_t)ret < size;
+	return left > 0 ? left : 0;
 }
 
-/* 1: it was in one of these directories; 0: it was not */
-static int search_dirs(struct elf_deps *deps, const char *dirs, const char *origin,
-		       const char *name)
+/* What comes within the time, a text to be freed, or NULL */
+static char *read_list(int fd)
 {
-	char dir[PATH_MAX], path[PATH_MAX];
-	size_t len;
-	int ret;
-
-	for (; dirs && *dirs; dirs += len + !!dirs[len]) {
-		len = strcspn(dirs, ":");
-		if (!expand_dir(dirs, len, origin, dir, sizeof(dir)))
-			continue;
-		ret = snprintf(path, sizeof(path), "%s/%s", dir, name);
-		if (ret < 0 || (size_t)ret >= sizeof(path) || !is_elf(path))
-			continue;
-		return add_path(deps, path) ?: 1;
-	}
-
-	return 0;
-}
-
-static int find_library(struct elf_deps *deps, const char *origin, const char *rpath,
-			const char *runpath, const char *name)
-{
-	const char *path;
-	int ret = 0;
-
-	if (strchr(name, '/'))
-		return add_path(deps, name);
-
-	if (!runpath)
-		ret = search_dirs(deps, rpath, origin, name);
-	if (!ret)
-		ret = search_dirs(deps, getenv("LD_LIBRARY_PATH"), origin, name);
-	if (!ret)
-		ret = search_dirs(deps, runpath, origin, name);
-	if (ret)
-		return ret < 0 ? ret : 0;
-
-	path = look_into_cache(deps, name);
-	if (path)
-		return add_path(deps, path);
-
-	ret = search_dirs(deps, "/lib64:/usr/lib64:/lib:/usr/lib", origin, name);
-	if (!ret)
-		pr_debug("%s needs %s, which was not found\n", origin, name);
-
-	return ret < 0 ? ret : 0;
-}
-
-/* A string that ends within @size bytes, or NULL. Just this one is read. */
-static const char *read_string(int fd, const GElf_Shdr *strings, u64 off, char *buf, size_t size)
-{
+	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
+	char *list = zalloc(MAX_LIST);
+	struct timespec end;
+	size_t size = 0;
 	ssize_t len;
 
-	if (off >= strings->sh_size)
-		return NULL;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += LIST_SECONDS;
 
-	size = min((u64)size, strings->sh_size - off);
-	len = pread(fd, buf, size, strings->sh_offset + off);
+	while (list && size < MAX_LIST - 1 && poll(&pollfd, 1, time_left(&end)) > 0) {
+		len = read(fd, list + size, MAX_LIST - 1 - size);
+		if (len <= 0)
+			break;
+		size += len;
+	}
 
-	return len > 0 && memchr(buf, '\0', len) ? buf : NULL;
+	return list;
 }
 
-static int add_needed(struct elf_deps *deps, Elf *elf, int fd, const char *path)
+/*
+ * Ask the program's ELF interpreter what it will map. perf is about to run the program
+ * as the same user with the same environment, so this trusts no one more than that does.
+ * The libraries' code is not run.
+ */
+static char *list_libraries(const char *interpreter, const char *program)
 {
-	char name[PATH_MAX], rpath_buf[PATH_MAX], runpath_buf[PATH_MAX];
-	const char *rpath = NULL, *runpath = NULL;
-	GElf_Shdr shdr, strings;
-	Elf_Data *data = NULL;
-	Elf_Scn *scn = NULL;
-	GElf_Dyn dyn;
-	int i, err;
+	struct list_args args = { .interpreter = interpreter, .program = program, };
+	char *list, *stack = malloc(LIST_STACK);
+	int out[2], status;
+	pid_t pid;
 
-	while ((scn = elf_nextscn(elf, scn))) {
-		if (gelf_getshdr(scn, &shdr) && shdr.sh_type == SHT_DYNAMIC) {
-			if (shdr.sh_size <= MAX_DYNAMIC &&
-			    gelf_getshdr(elf_getscn(elf, shdr.sh_link), &strings))
-				data = elf_getdata(scn, NULL);
-			break;
-		}
+	if (!stack || pipe2(out, O_CLOEXEC)) {
+		free(stack);
+		return NULL;
 	}
 
-	for (i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
-		if (dyn.d_tag == DT_RPATH)
-			rpath = read_string(fd, &strings, dyn.d_un.d_val, rpath_buf,
-					    sizeof(rpath_buf));
-		else if (dyn.d_tag == DT_RUNPATH)
-			runpath = read_string(fd, &strings, dyn.d_un.d_val, runpath_buf,
-					      sizeof(runpath_buf));
+	/* The child has a copy of the memory. */
+	args.out = out[1];
+	args.stack = stack + LIST_STACK / 2;
+	pid = clone(run_list, stack + LIST_STACK, /*flags=*/0, &args);
+	close(out[1]);
+	free(stack);
+	if (pid < 0) {
+		close(out[0]);
+		return NULL;
 	}
 
-	for (i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
-		if (dyn.d_tag != DT_NEEDED ||
-		    !read_string(fd, &strings, dyn.d_un.d_val, name, sizeof(name)))
+	list = read_list(out[0]);
+	close(out[0]);
+	kill(pid, SIGKILL);
+	while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR)
+		;
+
+	return list;
+}
+
+/* Lines have "NAME => PATH (ADDRESS)" or "PATH (ADDRESS)". */
+static int add_list(struct elf_deps *deps, char *list)
+{
+	char *line, *save = NULL, *path, *end;
+	int err;
+
+	for (line = strtok_r(list, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		path = strstr(line, " => ");
+		path = path ? path + strlen(" => ") : line + strspn(line, " \t");
+		end = strstr(path, " (0x");
+		if (!end)
 			continue;
-		err = find_library(deps, path, rpath, runpath, name);
+		*end = '\0';
+		/* The vDSO has no path. */
+		if (!strchr(path, '/'))
+			continue;
+		err = add_path(deps, path);
 		if (err)
 			return err;
 	}
@@ -364,18 +325,31 @@ static int add_needed(struct elf_deps *deps, Elf *elf, int fd, const char *path)
 	return 0;
 }
 
-static int add_interpreter(struct elf_deps *deps, Elf *elf, int fd)
+static int add_libraries(struct elf_deps *deps, const char *program)
 {
-	char path[PATH_MAX];
-	GElf_Phdr phdr;
+	char interpreter[PATH_MAX], *list;
+	int fd = open_program(program), err = 0;
+	bool found;
+	Elf *elf;
 
-	if (!find_phdr(elf, PT_INTERP, &phdr) || phdr.p_filesz >= sizeof(path))
+	if (fd < 0)
 		return 0;
-	if (pread(fd, path, phdr.p_filesz, phdr.p_offset) != (ssize_t)phdr.p_filesz)
-		return 0;
-	path[phdr.p_filesz] = '\0';
 
-	return add_path(deps, path);
+	elf = begin_elf(fd);
+	found = elf && read_interpreter(elf, fd, interpreter);
+	elf_end(elf);
+	close(fd);
+	if (!found)
+		return 0;
+
+	/* It is a library that can be run, and may not name itself. */
+	err = add_path(deps, interpreter);
+	list = err ? NULL : list_libraries(interpreter, program);
+	if (list)
+		err = add_list(deps, list);
+	free(list);
+
+	return err;
 }
 
 /* The program that the kernel runs for a script: what follows #! */
@@ -451,8 +425,9 @@ static int add_program(struct elf_deps *deps, const char *command)
  * @fn:		Gets each path once. What it returns ends the search unless it is 0.
  * @arg:	For @fn
  *
- * These are the program, or that of a script, its interpreter, and the libraries
- * that these need. Libraries that are loaded otherwise are not among them.
+ * These are the program, or that of a script, its ELF interpreter, and the libraries
+ * that the interpreter says it will load. Libraries that are loaded otherwise are not
+ * among them. Any thread may do this.
  *
  * Return: 0; what @fn returned; -ENOENT - the command was not found; -ELOOP, -E2BIG,
  *	   -ENOMEM.
@@ -461,33 +436,18 @@ int elf_deps__for_each(const char *command, elf_deps_fn fn, void *arg)
 {
 	struct elf_deps deps = { };
 	size_t i;
-	Elf *elf;
-	int fd, err;
+	int err;
 
-	read_cache(&deps);
 	err = add_program(&deps, command);
+	if (!err)
+		err = add_libraries(&deps, deps.paths[0]);
 
-	/* What is found is appended. */
-	for (i = 0; !err && i < deps.nr; i++) {
-		fd = open_program(deps.paths[i]);
-		if (fd < 0)
-			continue;
-		elf = begin_elf(fd);
-		if (elf) {
-			err = add_interpreter(&deps, elf, fd);
-			if (!err)
-				err = add_needed(&deps, elf, fd, deps.paths[i]);
-			if (!err)
-				err = fn(deps.paths[i], arg);
-		}
-		elf_end(elf);
-		close(fd);
-	}
+	for (i = 0; !err && i < deps.nr; i++)
+		err = fn(deps.paths[i], arg);
 
 	for (i = 0; i < deps.nr; i++)
 		zfree(&deps.paths[i]);
 	zfree(&deps.paths);
-	zfree(&deps.cache);
 
 	return err;
 }

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,16 @@
 #include "util/debug.h"
 #include "util/sframe.h"
 #include "util/sframe-cache.h"
+#include "util/units.h"
 #include "util/util.h"
 
 #define SFRAME_CACHE_DIR	".sframe"
+
+/* Limit of the size of all tables, see sframe.cache-size in perf-config */
+static u64 sframe_cache_size = 1ULL << 30;
+
+/* What goes beyond the limit makes room for others, too: in percent of the limit */
+#define SFRAME_CACHE_LEFT	75
 
 /* How exact the time of the last use is: writing it each time is not worth it. */
 #define SFRAME_CACHE_SECONDS	(24 * 60 * 60)
@@ -128,7 +136,7 @@ static int sframe_cache__read(int fd, void **data, size_t *size)
 	if (fstat(fd, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode) || !sframe_cache__is_own(&st) ||
-	    st.st_size <= 0 || st.st_size > SFRAME_SIZE_MAX)
+	    st.st_size <= 0 || st.st_size > SFRAME_TABLE_SIZE_MAX)
 		return -ESTALE;
 
 	buf = malloc(st.st_size);
@@ -287,7 +295,7 @@ static bool sframe_cache__is_hex(const char *name)
 	return !*name;
 }
 
-static int sframe_cache__visit(int dir, const char *head, const char *tail,
+static int sframe_cache__visit(int dir, const char *head, const char *tail, bool check,
 			       sframe_cache_fn fn, void *arg)
 {
 	struct sframe_cache_entry entry = { .head = head, .tail = tail };
@@ -305,7 +313,8 @@ static int sframe_cache__visit(int dir, const char *head, const char *tail,
 	if (sframe_cache__is_hex(tail) &&
 	    (size_t)snprintf(sbuild_id, sizeof(sbuild_id), "%s%s", head, tail) <
 	    sizeof(sbuild_id)) {
-		fd = sframe_cache__open_table(dir, tail);
+		fd = check ? sframe_cache__open_table(dir, tail) : -1;
+		entry.valid = !check;
 		if (fd >= 0) {
 			entry.valid = !sframe_cache__read(fd, &data, &size) &&
 				      !sframe_cache__validate(data, size, &aux, &entry.stats);
@@ -326,7 +335,8 @@ static int sframe_cache__visit(int dir, const char *head, const char *tail,
 }
 
 /* Takes @fd over. */
-static int sframe_cache__visit_dir(int fd, const char *head, sframe_cache_fn fn, void *arg)
+static int sframe_cache__visit_dir(int fd, const char *head, bool check, sframe_cache_fn fn,
+				   void *arg)
 {
 	struct dirent *tail;
 	int ret = 0;
@@ -339,21 +349,13 @@ static int sframe_cache__visit_dir(int fd, const char *head, sframe_cache_fn fn,
 	}
 
 	while (!ret && (tail = readdir(dir)) != NULL)
-		ret = sframe_cache__visit(fd, head, tail->d_name, fn, arg);
+		ret = sframe_cache__visit(fd, head, tail->d_name, check, fn, arg);
 
 	closedir(dir);
 	return ret;
 }
 
-/**
- * sframe_cache__for_each - Go through the cache
- * @fn:		Called for each table that is there; not 0 ends it
- * @arg:	For @fn
- *
- * Return: 0, also if there is no cache; what @fn returned; -EPERM - the cache is of
- *	   another user; other errors of open().
- */
-int sframe_cache__for_each(sframe_cache_fn fn, void *arg)
+static int __sframe_cache__for_each(bool check, sframe_cache_fn fn, void *arg)
 {
 	int top = sframe_cache__open_top(/*create=*/false), sub, ret = 0;
 	struct dirent *head;
@@ -374,11 +376,24 @@ int sframe_cache__for_each(sframe_cache_fn fn, void *arg)
 			continue;
 		sub = sframe_cache__open_sub(top, head->d_name, /*create=*/false);
 		if (sub >= 0)
-			ret = sframe_cache__visit_dir(sub, head->d_name, fn, arg);
+			ret = sframe_cache__visit_dir(sub, head->d_name, check, fn, arg);
 	}
 
 	closedir(dir);
 	return ret;
+}
+
+/**
+ * sframe_cache__for_each - Go through the cache
+ * @fn:		Called for each table that is there; not 0 ends it
+ * @arg:	For @fn
+ *
+ * Return: 0, also if there is no cache; what @fn returned; -EPERM - the cache is of
+ *	   another user; other errors of open().
+ */
+int sframe_cache__for_each(sframe_cache_fn fn, void *arg)
+{
+	return __sframe_cache__for_each(/*check=*/true, fn, arg);
 }
 
 struct sframe_cache_item {
@@ -457,6 +472,7 @@ static int sframe_cache__remove(const struct sframe_cache_item *item)
 int sframe_cache__prune(struct sframe_cache_prune *prune)
 {
 	struct sframe_cache_items all = { };
+	u64 max_size = prune->max_size, all_size = 0;
 	struct sframe_cache_item *item;
 	size_t i;
 	int err;
@@ -465,14 +481,22 @@ int sframe_cache__prune(struct sframe_cache_prune *prune)
 	prune->removed_size = 0;
 	prune->left_size = 0;
 
-	err = sframe_cache__for_each(sframe_cache__collect, &all);
+	err = __sframe_cache__for_each(!prune->unchecked, sframe_cache__collect, &all);
 	if (all.nr)
 		qsort(all.items, all.nr, sizeof(*all.items), sframe_cache_item__cmp);
+
+	for (i = 0; i < all.nr && prune->make_room; i++)
+		all_size += all.items[i].size;
+	if (prune->make_room) {
+		if (all_size <= prune->max_size)
+			goto out;
+		max_size = max_size / 100 * SFRAME_CACHE_LEFT;
+	}
 
 	for (i = 0; i < all.nr && !err; i++) {
 		item = &all.items[i];
 		if (item->valid && item->used >= prune->before &&
-		    prune->left_size + item->size <= prune->max_size) {
+		    prune->left_size + item->size <= max_size) {
 			prune->left_size += item->size;
 			continue;
 		}
@@ -483,10 +507,72 @@ int sframe_cache__prune(struct sframe_cache_prune *prune)
 		prune->removed++;
 		prune->removed_size += item->size;
 	}
-
+out:
 	for (i = 0; i < all.nr; i++)
 		zfree(&all.items[i].tail);
 	free(all.items);
 
 	return err;
+}
+
+/**
+ * sframe_cache__limit - Remove tables if the cache is larger than it may be
+ *
+ * Those go that were not used for the longest time. The tables themselves are not
+ * looked at, so it does not take long.
+ */
+void sframe_cache__limit(void)
+{
+	struct sframe_cache_prune prune = {
+		.max_size	= sframe_cache_size,
+		.unchecked	= true,
+		.make_room	= true,
+	};
+
+	if (sframe_cache__prune(&prune))
+		pr_debug("Cannot limit the tables in %s\n", buildid_dir);
+	else if (prune.removed)
+		pr_debug("%" PRIu64 " tables were removed from %s\n", prune.removed, buildid_dir);
+}
+
+/**
+ * sframe_cache__purge - Remove all tables
+ *
+ * Return: as sframe_cache__prune().
+ */
+int sframe_cache__purge(void)
+{
+	struct sframe_cache_prune prune = { .unchecked = true };
+
+	return sframe_cache__prune(&prune);
+}
+
+/**
+ * sframe_cache__config - Take the limit of the size from the configuration
+ * @var:	Name of the variable
+ * @value:	A number and one of B, K, M, G
+ *
+ * Return: 0; -1 - this is no size.
+ */
+int sframe_cache__config(const char *var, const char *value)
+{
+	static struct parse_tag tags[] = {
+		{ .tag = 'B', .mult = 1 },
+		{ .tag = 'K', .mult = 1 << 10 },
+		{ .tag = 'M', .mult = 1 << 20 },
+		{ .tag = 'G', .mult = 1 << 30 },
+		{ .tag = 0 },
+	};
+	unsigned long size;
+
+	if (strcmp(var, "sframe.cache-size"))
+		return 0;
+
+	size = parse_tag_value(value, tags);
+	if (size == (unsigned long)-1) {
+		pr_err("sframe.cache-size: not a size: %s\n", value);
+		return -1;
+	}
+	sframe_cache_size = size;
+	return 0;
 }

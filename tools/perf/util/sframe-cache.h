@@ -41,6 +41,8 @@ int sframe_cache__for_each(sframe_cache_fn fn, void *arg);
  * @before:	What has not been used since then
  * @max_size:	Of what is left, those that have not been used for the longest time
  *		until no more than this remains
+ * @unchecked:	Do not look at tables: those that are damaged do not go first
+ * @make_room:	If there are more than @max_size, then remove more than the excess
  * @removed:	Receives how many tables were removed
  * @removed_size: Receives their size
  * @left_size:	Receives the size of what is left
@@ -50,11 +52,16 @@ int sframe_cache__for_each(sframe_cache_fn fn, void *arg);
 struct sframe_cache_prune {
 	time_t	before;
 	u64	max_size;
+	bool	unchecked;
+	bool	make_room;
 	u64	removed;
 	u64	removed_size;
 	u64	left_size;
 };
 
 int sframe_cache__prune(struct sframe_cache_prune *prune);
+int sframe_cache__purge(void);
+void sframe_cache__limit(void);
+int sframe_cache__config(const char *var, const char *value);
 
 #endif /* __PERF_SFRAME_CACHE_H */

@@ -42,17 +42,18 @@ static int open_and_read(int fd, struct sframe_cfi **cfi)
  * sframe_table__get - Get the table of a file, from the cache if it is there
  * @table:	Receives it, to be freed by sframe_table__exit()
  * @fd:		ELF file
+ * @cache:	How to use the cache
  * @stop:	Asked from time to time whether to give up, or NULL
  * @arg:	For @stop
  *
  * Else it is made, and put into the cache. Files without a build-id have no place
  * there. Any number of threads may do this at a time.
  *
- * Return: as sframe_table__build(); -EINTR - @stop said so. A cache that cannot be
- *	   written is no error.
+ * Return: as sframe_table__build(); -EINTR - @stop said so; -ENOKEY - it is not in the
+ *	   cache, and none is to be made. A cache that cannot be written is no error.
  */
-int sframe_table__get(struct sframe_table *table, int fd, sframe_stop_fn stop,
-		      const void *arg)
+int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use cache,
+		      sframe_stop_fn stop, const void *arg)
 {
 	struct sframe_cfi *cfi;
 	int err;
@@ -66,6 +67,10 @@ int sframe_table__get(struct sframe_table *table, int fd, sframe_stop_fn stop,
 	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), table);
 	if (!err)
 		goto out;
+	if (cache == SFRAME_CACHE_ONLY) {
+		err = -ENOKEY;
+		goto out;
+	}
 
 	sframe_cfi__stop_if(cfi, stop, arg);
 	err = sframe_cfi__read(cfi);
@@ -74,8 +79,11 @@ int sframe_table__get(struct sframe_table *table, int fd, sframe_stop_fn stop,
 	if (err)
 		goto out;
 
-	if (table->bid.size && sframe_cache__store(table))
-		pr_debug("Cannot put a table into %s\n", buildid_dir);
+	if (table->bid.size && cache == SFRAME_CACHE_USE) {
+		table->stored = !sframe_cache__store(table);
+		if (!table->stored)
+			pr_debug("Cannot put a table into %s\n", buildid_dir);
+	}
 out:
 	sframe_cfi__delete(cfi);
 	return err;
@@ -135,6 +143,7 @@ int sframe_table__check(const struct sframe_table *table, int fd,
 #else /* !HAVE_DWARF_SUPPORT */
 
 int sframe_table__get(struct sframe_table *table, int fd __maybe_unused,
+		      enum sframe_cache_use cache __maybe_unused,
 		      sframe_stop_fn stop __maybe_unused,
 		      const void *arg __maybe_unused)
 {
@@ -186,6 +195,12 @@ const char *sframe_table__strerror(int err, char *buf, size_t size)
 		return "no call frame information";
 	case -EFBIG:
 		return "too large";
+	case -ENOKEY:
+		return "not in the cache";
+	case -ETIME:
+		return "takes too long";
+	case -EREMOTE:
+		return "on a FUSE file system";
 	case -EINVAL:
 		return "damaged";
 	default:

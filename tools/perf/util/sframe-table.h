@@ -61,6 +61,7 @@ struct sframe_stats {
  * @size:	How many
  * @bid:	Build-id of the file; its size is 0 if it has none
  * @cached:	It was not made now but found in the cache
+ * @stored:	It was put into the cache now
  * @stats:	What it covers
  */
 struct sframe_table {
@@ -68,6 +69,7 @@ struct sframe_table {
 	size_t			size;
 	struct build_id		bid;
 	bool			cached;
+	bool			stored;
 	struct sframe_stats	stats;
 };
 
@@ -94,11 +96,23 @@ struct sframe_check {
 	u32	max;
 };
 
+/**
+ * enum sframe_cache_use - What to do with the cache
+ * @SFRAME_CACHE_USE:	Take tables from it, and put new ones into it
+ * @SFRAME_CACHE_KEEP:	Take tables from it, and leave it as it is
+ * @SFRAME_CACHE_ONLY:	The same, and make no tables
+ */
+enum sframe_cache_use {
+	SFRAME_CACHE_USE,
+	SFRAME_CACHE_KEEP,
+	SFRAME_CACHE_ONLY,
+};
+
 /* Tells whether to give up */
 typedef bool (*sframe_stop_fn)(const void *arg);
 
-int sframe_table__get(struct sframe_table *table, int fd, sframe_stop_fn stop,
-		      const void *arg);
+int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use cache,
+		      sframe_stop_fn stop, const void *arg);
 int sframe_table__build(struct sframe_table *table, int fd);
 int sframe_table__check(const struct sframe_table *table, int fd,
 			struct sframe_check *check);

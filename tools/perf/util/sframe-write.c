@@ -91,7 +91,7 @@ static int sframe_writer__reserve(struct sframe_writer *writer, size_t size)
 	size_t room;
 	void *new;
 
-	if (writer->fres_len + size > SFRAME_SIZE_MAX)
+	if (writer->fres_len + size > SFRAME_TABLE_SIZE_MAX)
 		return -EFBIG;
 
 	if (writer->nr == writer->room) {
@@ -387,7 +387,7 @@ int sframe_writer__add(struct sframe_writer *writer,
  * @data:	Receives the table, to be freed
  * @size:	Receives its length
  *
- * Return: 0; -ENOMEM; -EFBIG - the table is larger than what the kernel reads.
+ * Return: 0; -ENOMEM; -EFBIG - the table is larger than what the kernel takes.
  */
 int sframe_writer__finish(struct sframe_writer *writer, struct sframe_aux *aux,
 			  void **data, size_t *size)
@@ -397,7 +397,7 @@ int sframe_writer__finish(struct sframe_writer *writer, struct sframe_aux *aux,
 	size_t i, total = fdes + fdes_len + writer->fres_len;
 	u8 *buf, *at;
 
-	if (total > SFRAME_SIZE_MAX || writer->nr_rows > UINT_MAX)
+	if (total > SFRAME_TABLE_SIZE_MAX || writer->nr_rows > UINT_MAX)
 		return -EFBIG;
 
 	buf = malloc(total);

@@ -104,8 +104,10 @@ struct sframe_attr_v3 {
 #define SFRAME_FLEX_RESERVED	BIT(2)
 #define SFRAME_FLEX_REG_SHIFT	3
 
-/* The kernel reads no larger tables. */
+/* The kernel reads no larger sections of files, */
 #define SFRAME_SIZE_MAX		(256U << 20)
+/* and takes no larger tables. */
+#define SFRAME_TABLE_SIZE_MAX	(64U << 20)
 
 #define SFRAME_FINGERPRINT_SIZE	32
 

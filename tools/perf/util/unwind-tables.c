@@ -3,17 +3,25 @@
  * Hands the kernel SFrame tables for files that have no SFrame section, so that it
  * can unwind user stacks of programs without frame pointers
  *
- * First come the files that a command is going to map, and those that tasks have
- * mapped already, as many at a time as there are CPUs; then, by a thread, those that
- * are mapped later. What runs before its table is there is unwound by frame pointer.
+ * Recording does not wait for tables, but for those of a command that perf starts,
+ * and for these no longer than %COMMAND_SECONDS. Threads work through a list of files:
+ *
+ * - The main thread adds what tasks have mapped already, from the events that it
+ *   synthesizes.
+ * - The thread that reads side band events adds what is mapped later. It also counts
+ *   samples, which say which files are needed most.
+ * - Workers take the file with most samples, get its table and give it to the kernel.
+ *
+ * Only workers open files that are profiled. A file system may let them wait for ever:
+ * the others do not wait for them, not even at the end.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +30,15 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
-#include <api/fd/array.h>
 #include <api/fs/fs.h>
 #include <internal/evlist.h>
 #include <internal/xyarray.h>
 #include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
+#include <linux/magic.h>
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include <linux/time64.h>
@@ -40,6 +49,7 @@
 #include <perf/threadmap.h>
 
 #include "util/addr_location.h"
+#include "util/cgroup.h"
 #include "util/debug.h"
 #include "util/dso.h"
 #include "util/elf-deps.h"
@@ -52,7 +62,7 @@
 #include "util/mmap.h"
 #include "util/mutex.h"
 #include "util/sample.h"
-#include "util/sframe-parallel.h"
+#include "util/sframe-cache.h"
 #include "util/sframe-table.h"
 #include "util/thread.h"
 #include "util/thread_map.h"
@@ -72,8 +82,43 @@
 /* More files than there are on a busy machine. The kernel takes 8192 tables. */
 #define MAX_FILES	65536
 
-/* Shorter work shows no progress. */
-#define PROGRESS_AFTER	1.0
+/* Of files that wait, what samples are looked up in */
+#define MAX_MAPPINGS	(4 * MAX_FILES)
+
+/*
+ * Samples a second on each CPU that say which files are needed, as long as any wait.
+ * A file with the instruction counts more than another one of the same process.
+ */
+#define NEED_FREQ	19
+#define NEED_IP		16
+#define NEED_PROCESS	1
+#define NEED_COMMAND	(1ULL << 63)
+
+/* So many files at a time, and so many of network file systems */
+#define MIN_WORKERS	2
+#define MAX_WORKERS	4
+#define MAX_REMOTE	1
+
+/*
+ * CPU time that a file may take, and all together: who has a program made to take
+ * long delays no others, and a profile does not become one of perf.
+ */
+#define FILE_SECONDS	10
+#define ALL_SECONDS	300
+
+/* How long a command waits for its tables, and the end of the session for workers */
+#define COMMAND_SECONDS	3
+#define STOP_SECONDS	1
+
+/* File systems looked up by device; more are taken for local ones. */
+#define MAX_DEVICES	256
+
+enum unwind_tables_state {
+	FILE_WAITS,
+	FILE_BUSY,
+	FILE_DONE,
+	FILE_REFUSED,
+};
 
 /**
  * struct unwind_tables_file - A file that is mapped, or will be
@@ -83,19 +128,78 @@
  *		name; NULL if there is none
  * @dev:	Device that it must be on
  * @ino:	Inode that it must be
- * @ctime:	When that was changed
- * @supplied:	The kernel has a table for it, and so keeps the inode
+ * @gen:	Generation of that, 0 if it is not known
+ * @ctime:	When that was changed, once it was opened
+ * @need:	Samples that need its table
+ * @state:	Whether a worker has it, had it, will have it, or must not have it
+ * @is_remote:	It is on a network file system
+ * @is_command:	The command waits for it
+ * @supplied:	The kernel was given a table for it
  * @gone:	It could not be opened, or changed meanwhile
+ *
+ * All of it belongs to who holds the lock of &struct unwind_tables. A worker has a copy,
+ * and has taken the strings. If there are some again while @state is FILE_BUSY then the
+ * file was mapped again meanwhile.
  */
 struct unwind_tables_file {
-	char		*path;
-	char		*name;
-	char		*map_path;
-	dev_t		dev;
+	char				*path;
+	char				*name;
+	char				*map_path;
+	dev_t				dev;
+	ino_t				ino;
+	u64				gen;
+	struct timespec			ctime;
+	u64				need;
+	enum unwind_tables_state	state;
+	bool				is_remote;
+	bool				is_command;
+	bool				supplied;
+	bool				gone;
+};
+
+/**
+ * struct unwind_tables_mapping - Where a process has a file
+ * @next:	Other mapping of the same process
+ * @pid:	The process
+ * @start:	First address
+ * @end:	End address
+ * @file:	The file
+ */
+struct unwind_tables_mapping {
+	struct unwind_tables_mapping	*next;
+	pid_t				pid;
+	u64				start;
+	u64				end;
+	struct unwind_tables_file	*file;
+};
+
+/**
+ * struct unwind_tables_real - A file below overlays
+ * @ino:	Its inode number, which the overlay shows
+ * @size:	Its size
+ * @mtime:	When it was written
+ * @ctime:	When it was changed
+ *
+ * An overlay has a device of its own, and the device below it is not told. So these are
+ * compared instead. Files that were copied with all of these, below two overlays, would
+ * be taken for one.
+ */
+struct unwind_tables_real {
 	ino_t		ino;
+	off_t		size;
+	struct timespec	mtime;
 	struct timespec	ctime;
-	bool		supplied;
-	bool		gone;
+};
+
+enum unwind_tables_fs {
+	FS_LOCAL,
+	FS_REMOTE,
+	FS_FUSE,
+};
+
+struct unwind_tables_device {
+	dev_t			dev;
+	enum unwind_tables_fs	fs;
 };
 
 /**
@@ -110,27 +214,46 @@ struct unwind_tables_limit {
 
 /**
  * struct unwind_tables - Tables that the kernel has for a session
- * @fd:		The event that owns them
+ * @fd:		The event that owns them, a descriptor of its own
+ * @opts:	What the caller wants
+ * @evlist:	The events of the session
+ * @sideband:	Events for what is mapped later, or NULL
+ * @need:	Of these, the one whose samples tell what is needed, or NULL
+ * @workers:	Threads that open files
+ * @nr_workers:	How many
+ * @stop:	unwind_tables__stop() was called
+ * @is_stuck:	It has left workers that still waited for a file
+ * @lock:	Held while what follows is used
+ * @work:	There is a file for a worker, or the end
+ * @idle:	Something that others wait for has been done
+ * @global:	Tables serve all tasks
  * @files:	All files that were looked at
  * @nr_files:	How many
  * @room_files:	How many there is room for
- * @by_inode:	The same, without those that others have taken the place of
- * @first:	Of those that are handed over together
- * @start:	When that began, in seconds
- * @seconds:	What it took
- * @sideband:	Events for what is mapped later, or NULL
- * @thread:	Reads them
- * @wake:	Pipe that ends @thread
- * @is_done:	Asks the caller whether the session is to end
- * @stop:	unwind_tables__stop() was called
- * @lock:	Held while what follows is used
- * @nr_done:	Of those that are handed over together
+ * @by_inode:	The same
+ * @by_real:	Files below overlays that have a table
+ * @by_pid:	Mappings of files that waited when they were mapped
+ * @nr_mappings: How many
+ * @devices:	Kinds of file systems
+ * @nr_devices:	How many
+ * @nr_waiting:	Files that wait for a worker
+ * @nr_remote:	Workers that have a file of a network file system
+ * @nr_ended:	Workers that have ended
+ * @cgroup_pid:	Process that was looked up last, with -G
+ * @cgroup_has_pid: Whether it is in one of the cgroups
+ * @finding:	What is there before the session is being looked for: the command ...
+ * @scanning:	... and the mappings of tasks
+ * @command_left: Files of the command that are not done
+ * @cpu_seconds: CPU time that was used
  * @supplied:	Tables that the kernel has
  * @size:	Their size in bytes
  * @cached:	Of these, tables that were in the cache
+ * @stored:	Tables that were put into the cache
+ * @shared:	Files that are the same below another overlay
  * @own:	Files that have a section of their own
  * @none:	Files that have nothing that a table could be made of
  * @gone:	Files that could not be opened, or changed
+ * @uncached:	Files whose table is not in the cache, if none is to be made
  * @failed:	Files whose table could not be made, or was refused
  * @unmade:	Of these, those that exceed a limit of perf
  * @refused:	Of these, those that exceed a limit of the kernel
@@ -141,27 +264,46 @@ struct unwind_tables_limit {
  */
 struct unwind_tables {
 	int				fd;
+	struct unwind_tables_opts	opts;
+	struct evlist			*evlist;
+	struct evlist			*sideband;
+	struct evsel			*need;
+	pthread_t			workers[MAX_WORKERS];
+	unsigned int			nr_workers;
+	bool				stop;
+	bool				is_stuck;
+	/* Of what the threads share */
+	struct mutex			lock;
+	struct cond			work;
+	struct cond			idle;
+	bool				global;
 	struct unwind_tables_file	**files;
 	size_t				nr_files;
 	size_t				room_files;
 	struct hashmap			*by_inode;
-	size_t				first;
-	double				start;
-	double				seconds;
-	struct evlist			*sideband;
-	pthread_t			thread;
-	int				wake[2];
-	bool				(*is_done)(void);
-	bool				stop;
-	/* Of what the threads count */
-	struct mutex			lock;
-	size_t				nr_done;
+	struct hashmap			*by_real;
+	struct hashmap			*by_pid;
+	size_t				nr_mappings;
+	struct unwind_tables_device	devices[MAX_DEVICES];
+	size_t				nr_devices;
+	size_t				nr_waiting;
+	unsigned int			nr_remote;
+	unsigned int			nr_ended;
+	pid_t				cgroup_pid;
+	bool				cgroup_has_pid;
+	bool				finding;
+	bool				scanning;
+	size_t				command_left;
+	double				cpu_seconds;
 	size_t				supplied;
 	u64				size;
 	size_t				cached;
+	size_t				stored;
+	size_t				shared;
 	size_t				own;
 	size_t				none;
 	size_t				gone;
+	size_t				uncached;
 	size_t				failed;
 	struct unwind_tables_limit	unmade;
 	struct unwind_tables_limit	refused;
@@ -174,27 +316,57 @@ struct unwind_tables {
 /* What is not handed over yet is of no use any more. */
 static bool is_stopped(const struct unwind_tables *tables)
 {
-	return tables->is_done() || __atomic_load_n(&tables->stop, __ATOMIC_RELAXED);
+	return tables->opts.is_done() || __atomic_load_n(&tables->stop, __ATOMIC_RELAXED);
 }
 
-static double seconds_now(void)
+static double thread_seconds(void)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	return ts.tv_sec + ts.tv_nsec / (double)NSEC_PER_SEC;
 }
 
-static int supply(int event_fd, int fd, const void *data, size_t size)
+static int supply_flags(int event_fd, int fd, const void *data, size_t size, u64 flags)
 {
 	struct perf_event_unwind_table arg = {
 		.size		= sizeof(arg),
 		.fd		= fd,
+		.flags		= flags,
 		.table		= (unsigned long)data,
 		.table_size	= size,
 	};
 
 	return ioctl(event_fd, PERF_EVENT_IOC_UNWIND_TABLE, &arg) ? -errno : 0;
+}
+
+/*
+ * Kernels that do not know the flag make tables of the privileged global by themselves.
+ * Without the privilege they serve the tasks that the event samples.
+ */
+static int supply(struct unwind_tables *tables, int fd, const void *data, size_t size)
+{
+	bool global;
+	int err;
+
+	mutex_lock(&tables->lock);
+	global = tables->global;
+	mutex_unlock(&tables->lock);
+
+	err = supply_flags(tables->fd, fd, data, size,
+			   global ? PERF_EVENT_UNWIND_TABLE_GLOBAL : 0);
+	if (!global || (err != -EINVAL && err != -EPERM && err != -EACCES))
+		return err;
+
+	err = supply_flags(tables->fd, fd, data, size, 0);
+	if (err)
+		return err;
+
+	mutex_lock(&tables->lock);
+	tables->global = false;
+	mutex_unlock(&tables->lock);
+
+	return 0;
 }
 
 static size_t file_hash(long key, void *ctx __maybe_unused)
@@ -211,6 +383,36 @@ static bool file_equal(long a, long b, void *ctx __maybe_unused)
 	return x->ino == y->ino && x->dev == y->dev;
 }
 
+static size_t pid_hash(long key, void *ctx __maybe_unused)
+{
+	return key;
+}
+
+static bool pid_equal(long a, long b, void *ctx __maybe_unused)
+{
+	return a == b;
+}
+
+static size_t real_hash(long key, void *ctx __maybe_unused)
+{
+	const struct unwind_tables_real *real = (void *)key;
+
+	return real->ino * 31 + real->ctime.tv_nsec;
+}
+
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static bool real_equal(long a, long b, void *ctx __maybe_unused)
+{
+	const struct unwind_tables_real *x = (void *)a, *y = (void *)b;
+
+	return x->ino == y->ino && x->size == y->size && is_same_time(&x->mtime, &y->mtime) &&
+	       is_same_time(&x->ctime, &y->ctime);
+}
+
 static void free_file(struct unwind_tables_file *file)
 {
 	if (!file)
@@ -221,25 +423,109 @@ static void free_file(struct unwind_tables_file *file)
 	free(file);
 }
 
-static struct unwind_tables_file *new_file(const char *path, size_t root_len,
-					   const char *map_path, dev_t dev, ino_t ino)
+/* Of fields 3 and 9 of mountinfo; a file system is named there, not asked. */
+static bool parse_mount(const char *line, dev_t *dev, char *type, size_t size)
 {
-	struct unwind_tables_file *file = zalloc(sizeof(*file));
+	unsigned int major, minor;
+	const char *end;
 
-	if (!file)
-		return NULL;
+	if (sscanf(line, "%*d %*d %u:%u ", &major, &minor) != 2)
+		return false;
+	end = strstr(line, " - ");
+	if (!end)
+		return false;
 
-	file->path = strdup(path);
-	file->map_path = map_path ? strdup(map_path) : NULL;
-	file->dev = dev;
-	file->ino = ino;
-	if (!file->path || (map_path && !file->map_path)) {
-		free_file(file);
-		return NULL;
+	end += strlen(" - ");
+	scnprintf(type, size, "%.*s", (int)strcspn(end, " "), end);
+	*dev = makedev(major, minor);
+	return true;
+}
+
+static enum unwind_tables_fs kind_of(const char *type)
+{
+	static const char * const remote[] = {
+		"nfs", "nfs4", "cifs", "smb3", "ceph", "afs", "lustre", "gpfs",
+	};
+	size_t i;
+
+	if (!strcmp(type, "fuse") || strstarts(type, "fuse.") || !strcmp(type, "fuseblk"))
+		return FS_FUSE;
+
+	for (i = 0; i < ARRAY_SIZE(remote); i++) {
+		if (!strcmp(type, remote[i]))
+			return FS_REMOTE;
 	}
-	file->name = file->path + root_len;
 
-	return file;
+	return FS_LOCAL;
+}
+
+static enum unwind_tables_fs read_mountinfo(pid_t pid, dev_t dev)
+{
+	enum unwind_tables_fs fs = FS_LOCAL;
+	char path[PATH_MAX], type[64];
+	char *line = NULL;
+	size_t size = 0;
+	dev_t mount_dev;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%d/mountinfo", procfs__mountpoint(), pid);
+	file = fopen(path, "re");
+	if (!file)
+		return fs;
+
+	while (getline(&line, &size, file) > 0) {
+		if (parse_mount(line, &mount_dev, type, sizeof(type)) && mount_dev == dev) {
+			fs = kind_of(type);
+			break;
+		}
+	}
+
+	free(line);
+	fclose(file);
+	return fs;
+}
+
+/* File systems without a block device are those that something else serves. */
+static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, dev_t dev)
+{
+	struct unwind_tables_device *device;
+	size_t i;
+
+	if (major(dev))
+		return FS_LOCAL;
+
+	for (i = 0; i < tables->nr_devices; i++) {
+		if (tables->devices[i].dev == dev)
+			return tables->devices[i].fs;
+	}
+	if (tables->nr_devices == MAX_DEVICES)
+		return FS_LOCAL;
+
+	device = &tables->devices[tables->nr_devices++];
+	device->dev = dev;
+	device->fs = read_mountinfo(pid, dev);
+	return device->fs;
+}
+
+/* Replaces the names. */
+static int name_file(struct unwind_tables_file *file, const char *path, size_t root_len,
+		     const char *map_path)
+{
+	char *new_map_path = map_path ? strdup(map_path) : NULL;
+	char *new_path = strdup(path);
+
+	if (!new_path || (map_path && !new_map_path)) {
+		free(new_path);
+		free(new_map_path);
+		return -ENOMEM;
+	}
+
+	free(file->path);
+	free(file->map_path);
+	file->path = new_path;
+	file->map_path = new_map_path;
+	file->name = new_path + root_len;
+	return 0;
 }
 
 static int append_file(struct unwind_tables *tables, struct unwind_tables_file *file)
@@ -260,6 +546,82 @@ static int append_file(struct unwind_tables *tables, struct unwind_tables_file *
 	tables->files[tables->nr_files++] = file;
 
 	return 0;
+}
+
+/* There is nothing that a table could be made of. */
+static bool is_without_cfi(int err)
+{
+	return err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA;
+}
+
+static bool is_limit(int err)
+{
+	return err == -ENOSPC || err == -EPERM || err == -EFBIG || err == -ENOMEM ||
+	       err == -ETIME || err == -EREMOTE;
+}
+
+static void count_limit(struct unwind_tables_limit *limit, int err)
+{
+	limit->nr++;
+	limit->err = limit->err ?: err;
+}
+
+/* @refused: it is an error of the kernel, which got the table */
+static void count_error(struct unwind_tables *tables, const char *path, int err, bool refused)
+{
+	char buf[STRERR_BUFSIZE];
+
+	if (refused) {
+		pr_debug("Unwind table for %s refused: %s\n", path,
+			 str_error_r(-err, buf, sizeof(buf)));
+		tables->failed++;
+		if (is_limit(err))
+			count_limit(&tables->refused, err);
+		return;
+	}
+
+	pr_debug("No unwind table for %s: %s\n", path,
+		 sframe_table__strerror(err, buf, sizeof(buf)));
+
+	if (err == -EINTR) {
+		/* The session is to end. */
+	} else if (err == -ENOENT) {
+		tables->gone++;
+	} else if (err == -ENOKEY) {
+		tables->uncached++;
+	} else if (is_without_cfi(err)) {
+		tables->none++;
+	} else {
+		tables->failed++;
+		if (is_limit(err))
+			count_limit(&tables->unmade, err);
+	}
+}
+
+static size_t name_hash(long key, void *ctx __maybe_unused)
+{
+	return str_hash((const char *)key);
+}
+
+static bool name_equal(long a, long b, void *ctx __maybe_unused)
+{
+	return !strcmp((const char *)a, (const char *)b);
+}
+
+/* @is_covered: it has a table now, or none is to be had for it */
+static void note_covered(struct unwind_tables *tables, const char *name, bool is_covered)
+{
+	char *old_name = NULL, *new_name;
+
+	if (is_covered) {
+		if (hashmap__delete(tables->uncovered, name, &old_name, NULL))
+			free(old_name);
+		return;
+	}
+
+	new_name = strdup(name);
+	if (!new_name || hashmap__add(tables->uncovered, new_name, 1L))
+		free(new_name);
 }
 
 /* Where a file may be. What is mapped there is exact. */
@@ -307,72 +669,110 @@ static int open_really(int path_fd)
 	return fd;
 }
 
-static bool is_same_time(const struct timespec *a, const struct timespec *b)
+static void file_waits(struct unwind_tables *tables, struct unwind_tables_file *file)
 {
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+	file->state = FILE_WAITS;
+	tables->nr_waiting++;
+	cond_signal(&tables->work);
 }
 
-/*
- * Is what has this inode now another file than the one that was looked at? File
- * systems give numbers out again, but a new inode has another time of change.
- */
-static bool is_reused(const struct unwind_tables_file *old, const struct unwind_tables_file *new)
+/* Remember where a file that waits is, so that samples say how much it is needed. */
+static void add_place(struct unwind_tables *tables, struct unwind_tables_file *file, pid_t pid,
+		      u64 start, u64 end)
 {
-	struct stat st;
-	int where, fd;
+	struct unwind_tables_mapping *mapping, *next = NULL;
 
-	for (where = 0; where < AT_NR; where++) {
-		fd = look_at(new, where, &st);
-		if (fd < 0)
-			continue;
-		close(fd);
-		/* On some file systems only the mapping tells. */
-		if (where == AT_MAPPING || (st.st_dev == new->dev && st.st_ino == new->ino))
-			return !is_same_time(&st.st_ctim, &old->ctime);
+	if (!tables->need || file->state != FILE_WAITS || tables->nr_mappings == MAX_MAPPINGS)
+		return;
+
+	hashmap__find(tables->by_pid, pid, &next);
+	for (mapping = next; mapping; mapping = mapping->next) {
+		if (mapping->file == file && mapping->start == start && mapping->end == end)
+			return;
 	}
 
-	return false;
+	mapping = malloc(sizeof(*mapping));
+	if (!mapping)
+		return;
+	*mapping = (struct unwind_tables_mapping) {
+		.next = next, .pid = pid, .start = start, .end = end, .file = file,
+	};
+	if (hashmap__set(tables->by_pid, pid, mapping, NULL, NULL))
+		free(mapping);
+	else
+		tables->nr_mappings++;
 }
 
-static int add_file(struct unwind_tables *tables, const char *path, size_t root_len,
-		    const char *map_path, dev_t dev, ino_t ino)
+/* @gen: as an event tells it, or 0. Returns NULL where nothing is to be done. */
+static struct unwind_tables_file *add_file(struct unwind_tables *tables, pid_t pid,
+					   const char *path, size_t root_len,
+					   const char *map_path, dev_t dev, ino_t ino, u64 gen)
 {
 	struct unwind_tables_file key = { .dev = dev, .ino = ino, };
-	struct unwind_tables_file *file, *old = NULL;
-	int err = 0;
+	struct unwind_tables_file *file = NULL;
+	enum unwind_tables_fs fs;
 
-	/* One that waits for its table has no time yet. */
-	hashmap__find(tables->by_inode, &key, &old);
-	if (old && !old->gone && (old->supplied || !old->ctime.tv_sec))
-		return 0;
-
-	file = new_file(path, root_len, map_path, dev, ino);
-	if (!file)
-		return -ENOMEM;
-
-	if (old && !old->gone && !is_reused(old, file))
-		goto out;
+	hashmap__find(tables->by_inode, &key, &file);
+	if (file) {
+		if (file->state == FILE_REFUSED)
+			return NULL;
+		if (file->state == FILE_BUSY && !file->path)
+			name_file(file, path, root_len, map_path);
+		if (file->state != FILE_DONE)
+			return file;
+		/* File systems give numbers out again, some with another generation. */
+		if (file->supplied && (!gen || !file->gen || gen == file->gen))
+			return NULL;
+		/* One without a table may be another file by now. A worker looks. */
+		if (gen && file->gen && gen != file->gen) {
+			file->supplied = false;
+			file->ctime = (struct timespec) { };
+		}
+		if (name_file(file, path, root_len, map_path))
+			return NULL;
+		file->gen = gen ?: file->gen;
+		file_waits(tables, file);
+		return file;
+	}
 
 	if (tables->nr_files == MAX_FILES) {
 		pr_debug("Too many files for a table for %s\n", path);
 		tables->lost++;
-		goto out;
+		return NULL;
 	}
 
-	err = append_file(tables, file);
-	if (!err)
-		return 0;
-out:
-	free_file(file);
-	return err;
+	file = zalloc(sizeof(*file));
+	if (!file)
+		return NULL;
+	file->dev = dev;
+	file->ino = ino;
+	file->gen = gen;
+	fs = find_fs(tables, pid, dev);
+	file->is_remote = fs == FS_REMOTE;
+	if (name_file(file, path, root_len, map_path) || append_file(tables, file)) {
+		free_file(file);
+		return NULL;
+	}
+
+	/* What a server has begun to answer cannot be given up, not even by SIGKILL. */
+	if (fs == FS_FUSE) {
+		file->state = FILE_REFUSED;
+		count_error(tables, file->path, -EREMOTE, /*refused=*/false);
+		note_covered(tables, file->name, /*is_covered=*/false);
+		return NULL;
+	}
+
+	file_waits(tables, file);
+	return file;
 }
 
+/* By a worker: the command's libraries may be anywhere. */
 static int add_needed(const char *path, void *arg)
 {
 	struct unwind_tables *tables = arg;
+	struct unwind_tables_file *file;
 	char *real_path;
 	struct stat st;
-	int err;
 
 	if (is_stopped(tables))
 		return -EINTR;
@@ -381,30 +781,185 @@ static int add_needed(const char *path, void *arg)
 
 	/* This is the name that its mapping will have. */
 	real_path = realpath(path, NULL);
-	err = add_file(tables, real_path ?: path, 0, NULL, st.st_dev, st.st_ino);
+	mutex_lock(&tables->lock);
+	file = add_file(tables, getpid(), real_path ?: path, 0, NULL, st.st_dev, st.st_ino, 0);
+	if (file && file->state == FILE_WAITS && !file->is_command) {
+		file->need = NEED_COMMAND;
+		file->is_command = true;
+		tables->command_left++;
+	}
+	mutex_unlock(&tables->lock);
 	free(real_path);
 
-	return err;
+	return 0;
 }
 
-static int add_mapping(struct unwind_tables *tables, pid_t pid, u64 start, u64 end,
-		       dev_t dev, ino_t ino, const char *name)
+static void add_mapping(struct unwind_tables *tables, pid_t pid, u64 start, u64 end,
+			dev_t dev, ino_t ino, u64 gen, const char *name)
 {
 	char path[PATH_MAX], map_path[PATH_MAX];
 	const char *proc = procfs__mountpoint();
+	struct unwind_tables_file *file;
 	int ret;
 
 	/* Anonymous memory; the vDSO and the like */
-	if (!ino || name[0] != '/')
-		return 0;
+	if (!ino || name[0] != '/' || strstarts(name, "//anon"))
+		return;
 
 	ret = snprintf(path, sizeof(path), "%s/%d/root%s", proc, pid, name);
 	if (ret < 0 || (size_t)ret >= sizeof(path))
-		return 0;
+		return;
 	snprintf(map_path, sizeof(map_path), "%s/%d/map_files/%" PRIx64 "-%" PRIx64, proc, pid,
 		 start, end);
 
-	return add_file(tables, path, ret - strlen(name), map_path, dev, ino);
+	mutex_lock(&tables->lock);
+	file = add_file(tables, pid, path, ret - strlen(name), map_path, dev, ino, gen);
+	if (file)
+		add_place(tables, file, pid, start, end);
+	mutex_unlock(&tables->lock);
+}
+
+/* A line of /proc/PID/cgroup: hierarchy, controllers, path */
+static bool is_cgroup_line(const char *line, const char *name)
+{
+	const char *controllers = strchr(line, ':'), *path;
+	size_t len;
+
+	if (!controllers++)
+		return false;
+	path = strchr(controllers, ':');
+	if (!path++)
+		return false;
+	if (*controllers != ':' && !strstarts(controllers, "perf_event:"))
+		return false;
+
+	path += strspn(path, "/");
+	name += strspn(name, "/");
+	len = strlen(name);
+	while (len && name[len - 1] == '/')
+		len--;
+
+	return !strncmp(path, name, len) && (!len || !path[len] || path[len] == '/');
+}
+
+static bool is_in_cgroup(pid_t pid, const char *name)
+{
+	char path[PATH_MAX];
+	bool found = false;
+	char *line = NULL;
+	size_t size = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%d/cgroup", procfs__mountpoint(), pid);
+	file = fopen(path, "re");
+	while (file && !found && getline(&line, &size, file) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		found = is_cgroup_line(line, name);
+	}
+
+	free(line);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static bool is_system_wide(const struct unwind_tables *tables)
+{
+	return perf_thread_map__pid(tables->evlist->core.threads, 0) == -1;
+}
+
+/* The next event after @evsel that is of another cgroup than those before it */
+static struct evsel *next_cgroup(struct evlist *evlist, struct evsel *evsel)
+{
+	struct evsel *other;
+	bool is_new;
+
+	while (evsel != evlist__last(evlist)) {
+		evsel = evsel__next(evsel);
+		if (!evsel->core.attr.defer_callchain)
+			continue;
+		is_new = true;
+		evlist__for_each_entry(evlist, other) {
+			if (other == evsel)
+				break;
+			if (other->core.attr.defer_callchain && other->cgrp == evsel->cgrp)
+				is_new = false;
+		}
+		if (is_new)
+			return evsel;
+	}
+
+	return NULL;
+}
+
+/* Are all events that have use for tables those of cgroups? */
+static bool is_for_cgroups(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.defer_callchain && !evsel->cgrp)
+			return false;
+	}
+
+	return true;
+}
+
+static bool is_in_cgroups(struct evlist *evlist, pid_t pid)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.defer_callchain && is_in_cgroup(pid, evsel->cgrp->name))
+			return true;
+	}
+
+	return false;
+}
+
+/* Most questions are about the same process as the one before. */
+static bool is_profiled(struct unwind_tables *tables, pid_t pid)
+{
+	bool ret;
+
+	if (!is_for_cgroups(tables->evlist))
+		return true;
+
+	mutex_lock(&tables->lock);
+	if (tables->cgroup_pid != pid) {
+		tables->cgroup_pid = pid;
+		tables->cgroup_has_pid = is_in_cgroups(tables->evlist, pid);
+	}
+	ret = tables->cgroup_has_pid;
+	mutex_unlock(&tables->lock);
+
+	return ret;
+}
+
+/**
+ * unwind_tables__add_event - Hand over the table of a file that is mapped
+ * @tables:	What unwind_tables__start() gave, or NULL
+ * @event:	Any event; those that are not PERF_RECORD_MMAP2 are not used
+ *
+ * It does not wait for the file.
+ */
+void unwind_tables__add_event(struct unwind_tables *tables, const union perf_event *event)
+{
+	const struct perf_record_mmap2 *mmap2 = &event->mmap2;
+
+	if (!tables || event->header.type != PERF_RECORD_MMAP2 ||
+	    event->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID ||
+	    event->header.misc & PERF_RECORD_MISC_MMAP_DATA ||
+	    (event->header.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER)
+		return;
+
+	/* Synthesized events have no generation. */
+	if (!mmap2->ino_generation && !is_profiled(tables, mmap2->pid))
+		return;
+
+	add_mapping(tables, mmap2->pid, mmap2->start, mmap2->start + mmap2->len,
+		    makedev(mmap2->maj, mmap2->min), mmap2->ino, mmap2->ino_generation,
+		    mmap2->filename);
 }
 
 /* One line of /proc/PID/maps; the end of it, with the name, is at @pos. */
@@ -422,71 +977,69 @@ static bool parse_mapping(const char *line, u64 *start, u64 *end, char *prot, de
 	return true;
 }
 
-static int add_process(struct unwind_tables *tables, pid_t pid)
+static void add_process(struct unwind_tables *tables, pid_t pid)
 {
 	char path[PATH_MAX], prot[5];
 	u64 start, end, ino;
 	char *line = NULL;
 	size_t size = 0;
-	int pos, err = 0;
 	FILE *file;
 	dev_t dev;
+	int pos;
+
+	if (!is_profiled(tables, pid))
+		return;
 
 	snprintf(path, sizeof(path), "%s/%d/maps", procfs__mountpoint(), pid);
 	file = fopen(path, "re");
 	/* It has ended, or belongs to somebody else. */
 	if (!file)
-		return 0;
+		return;
 
-	while (!err && getline(&line, &size, file) > 0) {
+	while (getline(&line, &size, file) > 0) {
 		if (!parse_mapping(line, &start, &end, prot, &dev, &ino, &pos))
 			continue;
 		line[strcspn(line, "\n")] = '\0';
 		if (prot[2] == 'x')
-			err = add_mapping(tables, pid, start, end, dev, ino, line + pos);
+			add_mapping(tables, pid, start, end, dev, ino, 0, line + pos);
 	}
 
 	free(line);
 	fclose(file);
-	return err;
 }
 
-static int add_all_processes(struct unwind_tables *tables)
+static void add_all_processes(struct unwind_tables *tables)
 {
 	DIR *dir = opendir(procfs__mountpoint());
 	struct dirent *entry;
 	pid_t pid;
-	int err = 0;
 
 	if (!dir)
-		return -errno;
+		return;
 
-	while (!err && !is_stopped(tables) && (entry = readdir(dir))) {
+	while (!is_stopped(tables) && (entry = readdir(dir))) {
 		pid = atoi(entry->d_name);
 		if (pid > 0)
-			err = add_process(tables, pid);
+			add_process(tables, pid);
 	}
 
 	closedir(dir);
-	return err;
 }
 
 /* What the tasks that are profiled have mapped. That of a command is not there yet. */
-static int add_tasks(struct unwind_tables *tables, struct evlist *evlist)
+static void add_tasks(struct unwind_tables *tables)
 {
-	struct perf_thread_map *threads = evlist->core.threads;
-	int i, err = 0;
+	struct perf_thread_map *threads = tables->evlist->core.threads;
 	pid_t pid;
+	int i;
 
-	for (i = 0; !err && !is_stopped(tables) && i < perf_thread_map__nr(threads); i++) {
+	for (i = 0; !is_stopped(tables) && i < perf_thread_map__nr(threads); i++) {
 		pid = perf_thread_map__pid(threads, i);
 		if (pid == -1)
-			err = add_all_processes(tables);
-		else if (pid != evlist->workload.pid)
-			err = add_process(tables, pid);
+			add_all_processes(tables);
+		else if (pid != tables->evlist->workload.pid)
+			add_process(tables, pid);
 	}
-
-	return err;
 }
 
 /* Is this what a mapping of the file would have? */
@@ -569,115 +1122,119 @@ static bool has_changed(int fd, const struct stat *before)
 	       !is_same_time(&now.st_ctim, &before->st_ctim);
 }
 
-/* There is nothing that a table could be made of. */
-static bool is_without_cfi(int err)
+/**
+ * struct unwind_tables_job - A worker and its file
+ * @tables:	Tables
+ * @end:	CPU time of the thread when the file has had its share
+ * @is_late:	That has come
+ */
+struct unwind_tables_job {
+	struct unwind_tables	*tables;
+	double			end;
+	bool			is_late;
+};
+
+static bool is_job_stopped(const void *arg)
 {
-	return err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA;
+	struct unwind_tables_job *job = (void *)arg;
+
+	if (thread_seconds() > job->end)
+		job->is_late = true;
+
+	return job->is_late || is_stopped(job->tables);
 }
 
-static bool is_limit(int err)
+static bool is_overlay(int fd, const struct stat *st, struct unwind_tables_real *real)
 {
-	return err == -ENOSPC || err == -EPERM || err == -EFBIG || err == -ENOMEM;
+	struct statfs fs;
+
+	*real = (struct unwind_tables_real) {
+		.ino = st->st_ino, .size = st->st_size, .mtime = st->st_mtim,
+		.ctime = st->st_ctim,
+	};
+
+	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-static void count_limit(struct unwind_tables_limit *limit, int err)
+static bool is_shared(struct unwind_tables *tables, const struct unwind_tables_real *real)
 {
-	limit->nr++;
-	limit->err = limit->err ?: err;
+	bool ret;
+
+	mutex_lock(&tables->lock);
+	ret = hashmap__find(tables->by_real, real, NULL);
+	mutex_unlock(&tables->lock);
+
+	return ret;
 }
 
-/* @refused: it is an error of the kernel, which got the table */
-static void count_error(struct unwind_tables *tables, const char *path, int err, bool refused)
+/* The lock is held. */
+static void note_real(struct unwind_tables *tables, const struct unwind_tables_real *real)
 {
-	char buf[STRERR_BUFSIZE];
+	struct unwind_tables_real *copy = memdup(real, sizeof(*real));
 
-	if (refused) {
-		pr_debug("Unwind table for %s refused: %s\n", path,
-			 str_error_r(-err, buf, sizeof(buf)));
-		tables->failed++;
-		if (is_limit(err))
-			count_limit(&tables->refused, err);
-		return;
-	}
-
-	pr_debug("No unwind table for %s: %s\n", path,
-		 sframe_table__strerror(err, buf, sizeof(buf)));
-
-	if (err == -EINTR) {
-		/* The session is to end. */
-	} else if (err == -ENOENT) {
-		tables->gone++;
-	} else if (is_without_cfi(err)) {
-		tables->none++;
-	} else {
-		tables->failed++;
-		if (is_limit(err))
-			count_limit(&tables->unmade, err);
-	}
+	if (!copy || hashmap__add(tables->by_real, copy, 1L))
+		free(copy);
 }
 
-static size_t name_hash(long key, void *ctx __maybe_unused)
+static int get_table(struct unwind_tables *tables, struct sframe_table *table, int fd)
 {
-	return str_hash((const char *)key);
+	struct unwind_tables_job job = {
+		.tables	= tables,
+		.end	= thread_seconds() + FILE_SECONDS,
+	};
+	int err;
+
+	err = sframe_table__get(table, fd, tables->opts.cache, is_job_stopped, &job);
+
+	return err == -EINTR && job.is_late ? -ETIME : err;
 }
 
-static bool name_equal(long a, long b, void *ctx __maybe_unused)
+static bool is_out_of_time(struct unwind_tables *tables)
 {
-	return !strcmp((const char *)a, (const char *)b);
-}
+	bool ret;
 
-/* @is_covered: it has a table now, or none is to be had for it */
-static void note_covered(struct unwind_tables *tables, const char *name, bool is_covered)
-{
-	char *old_name = NULL, *new_name;
+	mutex_lock(&tables->lock);
+	ret = tables->cpu_seconds > ALL_SECONDS;
+	mutex_unlock(&tables->lock);
 
-	if (is_covered) {
-		if (hashmap__delete(tables->uncovered, name, &old_name, NULL))
-			free(old_name);
-		return;
-	}
-
-	new_name = strdup(name);
-	if (!new_name || hashmap__add(tables->uncovered, new_name, 1L))
-		free(new_name);
-}
-
-static void show_progress(const struct unwind_tables *tables)
-{
-	size_t nr = tables->nr_files - tables->first;
-
-	if (!quiet && isatty(STDERR_FILENO) && seconds_now() - tables->start > PROGRESS_AFTER)
-		fprintf(stderr, "\r[ perf record: Unwind tables: %zu of %zu files ]%s",
-			tables->nr_done, nr,
-			tables->nr_done == nr || is_stopped(tables) ? "\n" : "");
-}
-
-static bool is_stopped_get(const void *tables)
-{
-	return is_stopped(tables);
+	return ret;
 }
 
 static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file)
 {
+	bool own = false, overlay = false, shared = false, refused = false;
+	struct timespec old = file->ctime;
+	struct unwind_tables_real real;
 	struct sframe_table table = { };
-	bool own = false, refused = false;
+	double start = thread_seconds();
 	struct stat st;
 	int fd, err;
 
-	fd = open_file(file, &st);
+	fd = is_out_of_time(tables) ? -ETIME : open_file(file, &st);
 	err = fd < 0 ? fd : 0;
-	if (!err)
+
+	/* It was looked at, and there was nothing to be had. */
+	if (!err && !file->gone && old.tv_sec && is_same_time(&old, &st.st_ctim)) {
+		close(fd);
+		return;
+	}
+
+	if (!err) {
+		overlay = is_overlay(fd, &st, &real);
+		shared = overlay && is_shared(tables, &real);
+	}
+	if (!err && !shared)
 		own = elf_deps__has_sframe(fd);
-	if (!err && !own)
-		err = sframe_table__get(&table, fd, is_stopped_get, tables);
-	if (!err && !own) {
-		err = supply(tables->fd, fd, table.data, table.size);
+	if (!err && !shared && !own)
+		err = get_table(tables, &table, fd);
+	if (!err && !shared && !own) {
+		err = supply(tables, fd, table.data, table.size);
 		refused = err;
 	}
 
 	/* The kernel takes what is there now for what the table was made of. */
-	if (!err && !own && has_changed(fd, &st)) {
-		supply(tables->fd, fd, NULL, 0);
+	if (!err && !own && !shared && has_changed(fd, &st)) {
+		supply(tables, fd, NULL, 0);
 		err = -ENOENT;
 	}
 
@@ -686,17 +1243,26 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		count_error(tables, file->path, err, refused);
 	} else if (own) {
 		tables->own++;
+	} else if (shared) {
+		pr_debug("%s is the same below another overlay\n", file->path);
+		tables->shared++;
 	} else {
+		pr_debug2("Unwind table for %s: %zu bytes%s\n", file->path, table.size,
+			  table.cached ? ", from the cache" : "");
 		tables->supplied++;
 		tables->size += table.size;
 		tables->cached += table.cached;
+		if (overlay)
+			note_real(tables, &real);
 	}
+	tables->stored += table.stored;
+	tables->cpu_seconds += thread_seconds() - start;
 	/* That the session ends before a table is made is no fault of the file. */
 	if (err != -EINTR || refused)
 		note_covered(tables, file->name, !err || is_without_cfi(err));
 	mutex_unlock(&tables->lock);
 
-	/* The next one that maps it may live longer. */
+	/* The next process that maps it may live longer. */
 	file->gone = err == -ENOENT;
 	file->supplied = !err && !own;
 	if (fd >= 0)
@@ -707,106 +1273,186 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		close(fd);
 }
 
-static void supply_one(size_t index, void *arg)
+/* The file that is needed most. The lock is held. */
+static struct unwind_tables_file *pick_file(struct unwind_tables *tables)
 {
-	struct unwind_tables *tables = arg;
+	struct unwind_tables_file *file, *best = NULL;
+	size_t i;
 
-	if (is_stopped(tables))
-		return;
-	supply_file(tables, tables->files[tables->first + index]);
+	for (i = 0; tables->nr_waiting && i < tables->nr_files; i++) {
+		file = tables->files[i];
+		if (file->state != FILE_WAITS)
+			continue;
+		if (file->is_remote && tables->nr_remote == MAX_REMOTE)
+			continue;
+		/* A server may be slow, so others come before. */
+		if (!best || best->is_remote > file->is_remote ||
+		    (best->is_remote == file->is_remote && best->need < file->need))
+			best = file;
+	}
+
+	return best;
+}
+
+static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	struct unwind_tables_file copy = *file;
+
+	file->state = FILE_BUSY;
+	file->path = NULL;
+	file->name = NULL;
+	file->map_path = NULL;
+	tables->nr_waiting--;
+	tables->nr_remote += file->is_remote;
+	mutex_unlock(&tables->lock);
+
+	supply_file(tables, &copy);
+	free(copy.path);
+	free(copy.map_path);
 
 	mutex_lock(&tables->lock);
-	tables->nr_done++;
-	show_progress(tables);
-	mutex_unlock(&tables->lock);
-}
-
-static void supply_all(struct unwind_tables *tables)
-{
-	tables->nr_done = 0;
-	tables->start = seconds_now();
-	sframe_parallel__run(tables->nr_files - tables->first, 0, supply_one, tables);
-	tables->seconds += seconds_now() - tables->start;
-	tables->first = tables->nr_files;
-}
-
-static void read_mapping(struct unwind_tables *tables, const union perf_event *event)
-{
-	const struct perf_record_mmap2 *mmap2 = &event->mmap2;
-	struct unwind_tables_file *file;
-	double start = seconds_now();
-
-	if (event->header.type == PERF_RECORD_LOST)
-		tables->lost += event->lost.lost;
-	if (event->header.type != PERF_RECORD_MMAP2 ||
-	    event->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID)
-		return;
-
-	if (add_mapping(tables, mmap2->pid, mmap2->start, mmap2->start + mmap2->len,
-			makedev(mmap2->maj, mmap2->min), mmap2->ino, mmap2->filename))
-		return;
-	if (tables->first == tables->nr_files)
-		return;
-
-	file = tables->files[tables->first];
-	supply_file(tables, file);
-	if (file->gone) {
-		hashmap__delete(tables->by_inode, file, NULL, NULL);
-		tables->nr_files--;
-		free_file(file);
-	} else {
-		tables->first++;
+	file->state = FILE_DONE;
+	file->ctime = copy.ctime;
+	file->supplied = copy.supplied;
+	file->gone = copy.gone;
+	tables->nr_remote -= file->is_remote;
+	if (file->path && !file->supplied)
+		file_waits(tables, file);
+	if (file->is_command) {
+		file->is_command = false;
+		tables->command_left--;
+		cond_broadcast(&tables->idle);
 	}
-	tables->seconds += seconds_now() - start;
+	/* Another one may have waited for a network file system. */
+	if (file->is_remote && tables->nr_waiting)
+		cond_signal(&tables->work);
+
+	/* No more samples are needed. */
+	if (!tables->nr_waiting && tables->need && !tables->finding && !tables->scanning) {
+		evsel__disable(tables->need);
+		tables->need = NULL;
+	}
 }
 
-/*
- * One event of each CPU at a time: the file of a program that has begun on one must not
- * wait as long as others are mapped on another. What perf_mmap__read_done() would do is
- * for overwriting; here it would skip what was written since the last look.
- */
-static void read_sideband(struct unwind_tables *tables)
+/* What is not known yet of what is there. One worker does each. */
+static bool find_files(struct unwind_tables *tables)
 {
-	struct evlist *evlist = tables->sideband;
-	union perf_event *event;
-	struct mmap *map;
-	bool more;
-	int i;
+	int err;
 
-	do {
-		more = false;
-		for (i = 0; i < evlist->core.nr_mmaps && !is_stopped(tables); i++) {
-			map = &evlist->mmap[i];
-			if (perf_mmap__read_init(&map->core))
-				continue;
-			event = perf_mmap__read_event(&map->core);
-			if (!event)
-				continue;
-			read_mapping(tables, event);
-			perf_mmap__consume(&map->core);
-			more = true;
-		}
-	} while (more);
+	if (tables->finding) {
+		tables->finding = false;
+		tables->command_left++;
+		mutex_unlock(&tables->lock);
+		err = elf_deps__for_each(tables->opts.command, add_needed, tables);
+		if (err)
+			pr_debug("Cannot say what %s will map: %d\n", tables->opts.command, err);
+		mutex_lock(&tables->lock);
+		tables->command_left--;
+		cond_broadcast(&tables->idle);
+		return true;
+	}
+
+	if (tables->scanning) {
+		tables->scanning = false;
+		mutex_unlock(&tables->lock);
+		add_tasks(tables);
+		mutex_lock(&tables->lock);
+		return true;
+	}
+
+	return false;
 }
 
-static void *sideband_thread(void *arg)
+static void *worker_thread(void *arg)
 {
 	struct unwind_tables *tables = arg;
-	struct pollfd wake = { .fd = tables->wake[0], .events = POLLIN };
+	struct unwind_tables_file *file;
 
-	while (!is_stopped(tables) && poll(&wake, 1, 0) <= 0) {
-		read_sideband(tables);
-		evlist__poll(tables->sideband, -1);
-		/* Those of tasks that have ended would not wait any more. */
-		evlist__filter_pollfd(tables->sideband, POLLERR | POLLHUP);
+	/*
+	 * With the struct fs of the main thread shared that could not setns(2) into the
+	 * mount namespaces of tasks. Threads that share this one do not.
+	 */
+	if (unshare(CLONE_FS))
+		pr_debug("Cannot unshare: %m\n");
+
+	mutex_lock(&tables->lock);
+	tables->nr_workers++;
+	cond_broadcast(&tables->idle);
+	while (!is_stopped(tables)) {
+		if (find_files(tables))
+			continue;
+		file = pick_file(tables);
+		if (file)
+			work_on(tables, file);
+		else
+			cond_wait(&tables->work, &tables->lock);
 	}
+	tables->nr_ended++;
+	cond_broadcast(&tables->idle);
+	mutex_unlock(&tables->lock);
 
 	return NULL;
 }
 
-/* Events for what is mapped from now on, of the same tasks and CPUs */
-static int try_sideband(struct unwind_tables *tables, struct evlist *evlist,
-			const struct evsel *owner, unsigned int pages)
+/* A sample tells which files are needed: that of the instruction most. */
+static void count_need(struct unwind_tables *tables, union perf_event *event)
+{
+	struct unwind_tables_mapping *mapping = NULL;
+	struct perf_sample sample = { };
+
+	if (evlist__parse_sample(tables->sideband, event, &sample))
+		return;
+
+	mutex_lock(&tables->lock);
+	hashmap__find(tables->by_pid, (pid_t)sample.pid, &mapping);
+	for (; mapping; mapping = mapping->next) {
+		mapping->file->need += mapping->start <= sample.ip && sample.ip < mapping->end ?
+				       NEED_IP : NEED_PROCESS;
+	}
+	mutex_unlock(&tables->lock);
+}
+
+static int read_sideband(union perf_event *event, void *arg)
+{
+	struct unwind_tables *tables = arg;
+
+	switch (event->header.type) {
+	case PERF_RECORD_LOST:
+		mutex_lock(&tables->lock);
+		tables->lost += event->lost.lost;
+		mutex_unlock(&tables->lock);
+		break;
+	case PERF_RECORD_SAMPLE:
+		count_need(tables, event);
+		break;
+	default:
+		unwind_tables__add_event(tables, event);
+		break;
+	}
+
+	return 0;
+}
+
+static struct evsel *add_sideband_event(struct unwind_tables *tables, struct evlist *sideband,
+					struct perf_event_attr *attr, struct cgroup *cgroup)
+{
+	struct evsel *evsel;
+
+	if (evlist__add_sb_event(sideband, attr, read_sideband, tables))
+		return NULL;
+
+	evsel = evlist__last(sideband);
+	evsel->ignore_missing_thread = true;
+	evsel->cgrp = cgroup__get(cgroup);
+	return evsel;
+}
+
+/*
+ * Events for what is mapped from now on, of the same tasks, on all CPUs: tasks that are
+ * profiled on some may map files on others.
+ */
+static int add_sideband_events(struct unwind_tables *tables, struct evlist *sideband,
+			       const struct evsel *owner, struct cgroup *cgroup)
 {
 	struct perf_event_attr attr = {
 		.type			= PERF_TYPE_SOFTWARE,
@@ -821,39 +1467,75 @@ static int try_sideband(struct unwind_tables *tables, struct evlist *evlist,
 		.watermark		= 1,
 		.wakeup_watermark	= 1,
 	};
+
+	return add_sideband_event(tables, sideband, &attr, cgroup) ? 0 : -ENOMEM;
+}
+
+/* Where many files wait, samples that say which come first */
+static struct evsel *add_need(struct unwind_tables *tables, struct evlist *sideband,
+			      const struct evsel *owner)
+{
+	struct perf_event_attr attr = {
+		.type			= PERF_TYPE_SOFTWARE,
+		.config			= PERF_COUNT_SW_CPU_CLOCK,
+		.size			= sizeof(attr),
+		.freq			= 1,
+		.sample_freq		= NEED_FREQ,
+		.sample_type		= PERF_SAMPLE_IP | PERF_SAMPLE_TID,
+		.exclude_kernel		= 1,
+		.sample_id_all		= 1,
+		.watermark		= 1,
+		.wakeup_watermark	= 1,
+	};
+	struct evsel *evsel = add_sideband_event(tables, sideband, &attr, owner->cgrp);
+
+	/* Only the CPUs that are profiled */
+	if (evsel) {
+		evsel->core.own_cpus =
+			perf_cpu_map__get(tables->evlist->core.user_requested_cpus);
+	}
+	return evsel;
+}
+
+static int try_sideband(struct unwind_tables *tables, struct evsel *owner, unsigned int pages,
+			bool with_need)
+{
+	struct perf_cpu_map *cpus = tables->evlist->core.user_requested_cpus;
+	bool is_for_cpus = !perf_cpu_map__has_any_cpu(cpus);
+	struct evlist *evlist = tables->evlist;
 	struct evlist *sideband = evlist__new();
-	struct evsel *evsel;
+	struct evsel *evsel = owner;
 	int err = -ENOMEM;
 
 	if (!sideband)
 		return err;
-	evsel = evsel__new_idx(&attr, 0);
-	if (!evsel)
-		goto error;
-	evsel->ignore_missing_thread = true;
-	evlist__add(sideband, evsel);
-	perf_evlist__set_maps(&sideband->core, evlist->core.user_requested_cpus,
-			      evlist->core.threads);
 
-	err = evsel__open(evsel, evsel->core.cpus, evsel->core.threads);
-	if (err < 0)
-		goto error;
-	if (evlist__mmap(sideband, pages) < 0 || pipe2(tables->wake, O_CLOEXEC)) {
-		err = errno ? -errno : -EINVAL;
-		goto error;
+	tables->need = NULL;
+	if (is_for_cgroups(evlist)) {
+		for (; evsel; evsel = next_cgroup(evlist, evsel)) {
+			err = add_sideband_events(tables, sideband, owner, evsel->cgrp);
+			if (err)
+				goto error;
+		}
+	} else {
+		err = add_sideband_events(tables, sideband, owner, NULL);
+		if (err)
+			goto error;
 	}
+	if (with_need)
+		tables->need = add_need(tables, sideband, owner);
+
+	cpus = is_for_cpus ? perf_cpu_map__new_online_cpus() : perf_cpu_map__get(cpus);
+	perf_evlist__set_maps(&sideband->core, cpus, evlist->core.threads);
+	perf_cpu_map__put(cpus);
 
 	tables->sideband = sideband;
-	if (perf_evlist__add_pollfd(&sideband->core, tables->wake[0], NULL, POLLIN,
-				    fdarray_flag__nonfilterable |
-				    fdarray_flag__non_perf_event) >= 0)
+	err = evlist__run_sb_thread(sideband, pages);
+	if (!err)
 		return 0;
-
-	close(tables->wake[0]);
-	close(tables->wake[1]);
-	tables->sideband = NULL;
-	err = -ENOMEM;
 error:
+	tables->need = NULL;
+	tables->sideband = NULL;
 	evlist__delete(sideband);
 	return err;
 }
@@ -870,19 +1552,23 @@ static void warn_no_sideband(int err, bool is_wanted)
 		   err == -EPERM ? " (" BUFFER_LIMITS ")" : "");
 }
 
-static void open_sideband(struct unwind_tables *tables, struct evlist *evlist,
-			  const struct evsel *owner, bool is_wanted)
+static void open_sideband(struct unwind_tables *tables, struct evsel *owner)
 {
+	bool with_need = is_system_wide(tables);
 	unsigned int pages = SIDEBAND_PAGES;
 	int err;
 
 	do {
-		err = try_sideband(tables, evlist, owner, pages);
+		err = try_sideband(tables, owner, pages, with_need);
+		if (err && with_need) {
+			with_need = false;
+			err = try_sideband(tables, owner, pages, with_need);
+		}
 		pages /= SIDEBAND_LESS;
 	} while (err == -EPERM && pages);
 
 	if (err)
-		warn_no_sideband(err, is_wanted);
+		warn_no_sideband(err, tables->opts.is_wanted);
 }
 
 static int *event_fd(struct evsel *evsel, int cpu, int thread)
@@ -890,28 +1576,45 @@ static int *event_fd(struct evsel *evsel, int cpu, int thread)
 	return xyarray__entry(evsel->core.fd, cpu, thread);
 }
 
-/*
- * Without the privilege tables serve the tasks that the events which own them are
- * attached to. One event of each task is enough. Whether the privilege is there is
- * for the kernel to say: a capability may be one in another user namespace.
- */
-static void share_tables(const struct unwind_tables *tables, struct evsel *evsel)
+static void share_with(const struct unwind_tables *tables, int fd, int owner_fd)
 {
 	struct perf_event_unwind_table arg = {
 		.size	= sizeof(arg),
 		.fd	= tables->fd,
 		.flags	= PERF_EVENT_UNWIND_TABLE_SHARE,
 	};
-	int cpu, thread, fd = -1;
 
-	for (thread = 0; thread < xyarray__max_y(evsel->core.fd); thread++) {
-		for (cpu = 0; cpu < xyarray__max_x(evsel->core.fd); cpu++) {
-			fd = *event_fd(evsel, cpu, thread);
-			if (fd >= 0)
+	if (fd >= 0 && fd != owner_fd && ioctl(fd, PERF_EVENT_IOC_UNWIND_TABLE, &arg))
+		pr_debug("Cannot share unwind tables: %m\n");
+}
+
+/*
+ * Tables that are not global serve the tasks that the events which own them sample. One
+ * event of each task is enough. Whether the privilege is there is for the kernel to
+ * say: a capability may be one in another user namespace.
+ */
+static void share_tables(const struct unwind_tables *tables, struct evsel *owner, int owner_fd)
+{
+	struct evsel *evsel;
+	int cpu, thread;
+
+	if (is_system_wide(tables)) {
+		evlist__for_each_entry(tables->evlist, evsel) {
+			if (!evsel->core.attr.defer_callchain || !evsel->core.fd)
+				continue;
+			for (cpu = 0; cpu < xyarray__max_x(evsel->core.fd); cpu++)
+				share_with(tables, *event_fd(evsel, cpu, 0), owner_fd);
+		}
+		return;
+	}
+
+	for (thread = 0; thread < xyarray__max_y(owner->core.fd); thread++) {
+		for (cpu = 0; cpu < xyarray__max_x(owner->core.fd); cpu++) {
+			if (*event_fd(owner, cpu, thread) >= 0)
 				break;
 		}
-		if (fd >= 0 && fd != tables->fd && ioctl(fd, PERF_EVENT_IOC_UNWIND_TABLE, &arg))
-			pr_debug("Cannot share unwind tables: %m\n");
+		if (cpu < xyarray__max_x(owner->core.fd))
+			share_with(tables, *event_fd(owner, cpu, thread), owner_fd);
 	}
 }
 
@@ -935,38 +1638,161 @@ static struct evsel *find_owner(struct evlist *evlist, int *fd)
 	return NULL;
 }
 
-/* Signals are for the thread that waits for them. */
-static int start_sideband(struct unwind_tables *tables)
+/* Let the condition come true, for so long. The lock is held. */
+static void wait_idle(struct unwind_tables *tables, struct timespec *end)
 {
-	sigset_t all, old;
-	int err;
+	struct timespec now, until;
+	const long step = 10 * NSEC_PER_MSEC;
 
+	/* A signal asks for the end, but wakes no condition. */
+	clock_gettime(CLOCK_REALTIME, &now);
+	until = now;
+	until.tv_nsec += step;
+	if (until.tv_nsec >= NSEC_PER_SEC) {
+		until.tv_nsec -= NSEC_PER_SEC;
+		until.tv_sec++;
+	}
+	pthread_cond_timedwait(&tables->idle.cond, &tables->lock.lock, &until);
+	clock_gettime(CLOCK_MONOTONIC, end);
+}
+
+static bool is_before(const struct timespec *now, const struct timespec *end)
+{
+	return now->tv_sec < end->tv_sec ||
+	       (now->tv_sec == end->tv_sec && now->tv_nsec < end->tv_nsec);
+}
+
+static int start_workers(struct unwind_tables *tables)
+{
+	long nr = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned int i, started = 0;
+	sigset_t all, old;
+	int err = 0;
+
+	nr = clamp(nr, (long)MIN_WORKERS, (long)MAX_WORKERS);
+
+	/* Signals are for the thread that waits for them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&tables->thread, NULL, sideband_thread, tables);
+	for (i = 0; i < nr; i++) {
+		err = pthread_create(&tables->workers[started], NULL, worker_thread, tables);
+		if (err)
+			break;
+		started++;
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 
-	return err;
+	/* From here on no one shares the struct fs of this thread. */
+	mutex_lock(&tables->lock);
+	while (tables->nr_workers < started)
+		cond_wait(&tables->idle, &tables->lock);
+	mutex_unlock(&tables->lock);
+
+	return started ? 0 : -err;
+}
+
+/* Programs that are short have no second chance, but a file system may be dead. */
+static void wait_for_command(struct unwind_tables *tables)
+{
+	struct timespec now, end;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	end = now;
+	end.tv_sec += COMMAND_SECONDS;
+
+	mutex_lock(&tables->lock);
+	while ((tables->finding || tables->command_left) && !is_stopped(tables) &&
+	       is_before(&now, &end))
+		wait_idle(tables, &now);
+	if (tables->finding || tables->command_left)
+		pr_debug("The command does not wait any longer for %zu unwind tables\n",
+			 tables->command_left);
+	mutex_unlock(&tables->lock);
+}
+
+static void free_tables(struct unwind_tables *tables)
+{
+	struct unwind_tables_mapping *mapping, *next;
+	struct hashmap_entry *cur;
+	size_t i;
+
+	hashmap__free(tables->by_inode);
+	if (!IS_ERR_OR_NULL(tables->by_real)) {
+		hashmap__for_each_entry(tables->by_real, cur, i)
+			free((void *)cur->pkey);
+	}
+	hashmap__free(tables->by_real);
+	if (!IS_ERR_OR_NULL(tables->by_pid)) {
+		hashmap__for_each_entry(tables->by_pid, cur, i) {
+			for (mapping = cur->pvalue; mapping; mapping = next) {
+				next = mapping->next;
+				free(mapping);
+			}
+		}
+	}
+	hashmap__free(tables->by_pid);
+	if (!IS_ERR_OR_NULL(tables->uncovered)) {
+		hashmap__for_each_entry(tables->uncovered, cur, i)
+			free((char *)cur->pkey);
+	}
+	hashmap__free(tables->uncovered);
+	for (i = 0; i < tables->nr_files; i++)
+		free_file(tables->files[i]);
+	zfree(&tables->files);
+	cond_destroy(&tables->work);
+	cond_destroy(&tables->idle);
+	mutex_destroy(&tables->lock);
+	if (tables->fd >= 0)
+		close(tables->fd);
+	free(tables);
+}
+
+static struct unwind_tables *new_tables(struct evlist *evlist, int fd,
+					const struct unwind_tables_opts *opts)
+{
+	struct unwind_tables *tables = zalloc(sizeof(*tables));
+
+	if (!tables)
+		return NULL;
+
+	tables->opts = *opts;
+	tables->evlist = evlist;
+	tables->finding = opts->command;
+	tables->scanning = opts->scan;
+	mutex_init(&tables->lock);
+	cond_init(&tables->work);
+	cond_init(&tables->idle);
+	tables->by_inode = hashmap__new(file_hash, file_equal, NULL);
+	tables->by_real = hashmap__new(real_hash, real_equal, NULL);
+	tables->by_pid = hashmap__new(pid_hash, pid_equal, NULL);
+	tables->uncovered = hashmap__new(name_hash, name_equal, NULL);
+	/* A worker may use it when the event is closed. */
+	tables->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	tables->global = is_system_wide(tables) && !is_for_cgroups(evlist);
+	if (IS_ERR(tables->by_inode) || IS_ERR(tables->by_real) || IS_ERR(tables->by_pid) ||
+	    IS_ERR(tables->uncovered) || tables->fd < 0) {
+		free_tables(tables);
+		return NULL;
+	}
+
+	return tables;
 }
 
 /**
  * unwind_tables__start - Hand the kernel tables for what the events will see
  * @ptables:	Receives what unwind_tables__delete() takes
  * @evlist:	The events, which are open and mapped
- * @command:	What will be run, or NULL
- * @is_done:	Tells whether the session is to end, as after a signal; called by any
- *		thread, until unwind_tables__stop()
- * @is_wanted:	Somebody asked for it, and wants to know what cannot be done
+ * @opts:	What is wanted
  *
- * Files that are there are done on return, those that are mapped later are left to a
- * thread. Errors of single files are counted. When @is_done() says so just what has
- * been begun is finished, at most one file for each CPU.
+ * Threads get the tables and hand them over, until unwind_tables__stop(). Only those of
+ * a command are waited for, and only for some seconds. Errors of single files are
+ * counted.
  *
  * Return: 0; -ENOENT - no event defers user callchains; -ENOTTY - the kernel takes no
  *	   tables; -EACCES - it takes them only for tasks, or with CAP_PERFMON; -ENOMEM.
  */
 int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
-			 const char *command, bool (*is_done)(void), bool is_wanted)
+			 const struct unwind_tables_opts *opts)
 {
 	struct unwind_tables *tables;
 	struct evsel *owner;
@@ -979,63 +1805,31 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 		return -ENOENT;
 
 	/* There is no such file, unless this is not known at all. */
-	err = supply(fd, -1, NULL, 0);
+	err = supply_flags(fd, -1, NULL, 0, 0);
 	if (err != -EBADF)
 		return err ?: -ENOTTY;
 
-	tables = zalloc(sizeof(*tables));
+	tables = new_tables(evlist, fd, opts);
 	if (!tables)
 		return -ENOMEM;
-	tables->by_inode = hashmap__new(file_hash, file_equal, NULL);
-	tables->uncovered = hashmap__new(name_hash, name_equal, NULL);
-	if (IS_ERR(tables->by_inode) || IS_ERR(tables->uncovered)) {
-		hashmap__free(tables->by_inode);
-		hashmap__free(tables->uncovered);
-		free(tables);
-		return -ENOMEM;
-	}
-	tables->fd = fd;
-	tables->is_done = is_done;
-	mutex_init(&tables->lock);
 
-	share_tables(tables, owner);
+	share_tables(tables, owner, fd);
 
 	/* First, so that nothing is missed in between. */
-	open_sideband(tables, evlist, owner, is_wanted);
+	open_sideband(tables, owner);
 
-	err = command ? elf_deps__for_each(command, add_needed, tables) : 0;
-	if (err)
-		pr_debug("Cannot say what %s will map: %d\n", command, err);
-	err = add_tasks(tables, evlist);
-	if (err)
-		pr_debug("Cannot say what is mapped: %d\n", err);
-	supply_all(tables);
-
-	err = tables->sideband ? start_sideband(tables) : 0;
+	err = start_workers(tables);
 	if (err) {
-		warn_no_sideband(-err, is_wanted);
-		evlist__delete(tables->sideband);
-		tables->sideband = NULL;
-		close(tables->wake[0]);
-		close(tables->wake[1]);
+		evlist__stop_sb_thread(tables->sideband);
+		free_tables(tables);
+		return err;
 	}
+
+	if (opts->command)
+		wait_for_command(tables);
 
 	*ptables = tables;
 	return 0;
-}
-
-static void stop_sideband(struct unwind_tables *tables)
-{
-	if (!tables->sideband)
-		return;
-
-	__atomic_store_n(&tables->stop, true, __ATOMIC_RELAXED);
-	/* The end of file wakes it. */
-	close(tables->wake[1]);
-	pthread_join(tables->thread, NULL);
-	close(tables->wake[0]);
-	evlist__delete(tables->sideband);
-	tables->sideband = NULL;
 }
 
 /**
@@ -1046,8 +1840,50 @@ static void stop_sideband(struct unwind_tables *tables)
  */
 void unwind_tables__stop(struct unwind_tables *tables)
 {
-	if (tables)
-		stop_sideband(tables);
+	struct timespec now, end;
+	unsigned int i, left;
+
+	if (!tables || tables->stop)
+		return;
+
+	mutex_lock(&tables->lock);
+	tables->need = NULL;
+	mutex_unlock(&tables->lock);
+	evlist__stop_sb_thread(tables->sideband);
+	tables->sideband = NULL;
+
+	__atomic_store_n(&tables->stop, true, __ATOMIC_RELAXED);
+	mutex_lock(&tables->lock);
+	cond_broadcast(&tables->work);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	end = now;
+	end.tv_sec += STOP_SECONDS;
+	while (tables->nr_ended < tables->nr_workers && is_before(&now, &end))
+		wait_idle(tables, &now);
+	left = tables->nr_workers - tables->nr_ended;
+	/* Stacks through files that were not begun are short, too. */
+	for (i = 0; i < tables->nr_files; i++) {
+		if (tables->files[i]->state == FILE_WAITS)
+			note_covered(tables, tables->files[i]->name, /*is_covered=*/false);
+	}
+	mutex_unlock(&tables->lock);
+
+	for (i = 0; i < tables->nr_workers; i++) {
+		if (left)
+			pthread_detach(tables->workers[i]);
+		else
+			pthread_join(tables->workers[i], NULL);
+	}
+
+	/* What waits for a file ends with the process, and uses all this when that comes. */
+	tables->is_stuck = left;
+	if (left) {
+		pr_debug("%u of %u threads for unwind tables still wait for a file\n", left,
+			 tables->nr_workers);
+	} else {
+		close(tables->fd);
+		tables->fd = -1;
+	}
 }
 
 /* The file that this address is in, if it should have a table but has none */
@@ -1113,6 +1949,11 @@ static const char *why_uncovered(const struct unwind_tables *tables, char *buf, 
 	if (tables->unmade.nr)
 		return sframe_table__strerror(tables->unmade.err, buf, size);
 
+	if (tables->uncached)
+		return "not in the cache";
+	if (tables->nr_waiting)
+		return "not in time";
+
 	return tables->failed ? "damaged" : "gone or changed";
 }
 
@@ -1139,7 +1980,7 @@ static void say_uncovered(const struct unwind_tables *tables)
 
 	if (verbose >= level)
 		pr_warning("WARNING: %zu of %zu files have no unwind table (%s%s). %s may be short.\n",
-			   nr, nr + tables->supplied + tables->own,
+			   nr, nr + tables->supplied + tables->shared + tables->own,
 			   why_uncovered(tables, buf, sizeof(buf)),
 			   tables->refused.err == -EPERM ? ", " TABLE_LIMITS : "",
 			   share);
@@ -1153,30 +1994,27 @@ static void say_uncovered(const struct unwind_tables *tables)
  */
 void unwind_tables__delete(struct unwind_tables *tables)
 {
-	struct hashmap_entry *cur;
-	size_t i;
-
 	if (!tables)
 		return;
 
-	stop_sideband(tables);
+	unwind_tables__stop(tables);
 
-	pr_debug("Unwind tables: %zu files, %" PRIu64 " bytes, %.3f s, %zu from the cache\n",
-		 tables->supplied, tables->size, tables->seconds, tables->cached);
-	pr_debug("Unwind tables: none for %zu files without call frame information, %zu that were gone or changed, %zu failed; %zu have a section\n",
-		 tables->none, tables->gone, tables->failed, tables->own);
+	mutex_lock(&tables->lock);
+	pr_debug("Unwind tables: %zu files, %" PRIu64 " bytes, %.3f s of CPU time, %zu from the cache, %zu put into it, %zu shared by overlays\n",
+		 tables->supplied, tables->size, tables->cpu_seconds, tables->cached,
+		 tables->stored, tables->shared);
+	pr_debug("Unwind tables: none for %zu files without call frame information, %zu that were gone or changed, %zu not in the cache, %zu failed; %zu have a section; %zu were not begun\n",
+		 tables->none, tables->gone, tables->uncached, tables->failed, tables->own,
+		 tables->nr_waiting);
 	if (tables->lost)
 		pr_warning("WARNING: %" PRIu64 " events of files that were mapped later were lost. Those may have no unwind table, and user stacks through them may be short.\n",
 			   tables->lost);
 	say_uncovered(tables);
+	mutex_unlock(&tables->lock);
 
-	hashmap__free(tables->by_inode);
-	hashmap__for_each_entry(tables->uncovered, cur, i)
-		free((char *)cur->pkey);
-	hashmap__free(tables->uncovered);
-	for (i = 0; i < tables->nr_files; i++)
-		free_file(tables->files[i]);
-	zfree(&tables->files);
-	mutex_destroy(&tables->lock);
-	free(tables);
+	if (tables->stored)
+		sframe_cache__limit();
+
+	if (!tables->is_stuck)
+		free_tables(tables);
 }

@@ -7,16 +7,36 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "util/sframe-table.h"
+
 struct evlist;
 struct machine;
 struct perf_sample;
 struct unwind_tables;
 union perf_event;
 
+/**
+ * struct unwind_tables_opts - What a session wants of tables
+ * @command:	What will be run, or NULL
+ * @is_done:	Tells whether the session is to end, as after a signal; called by any
+ *		thread, until unwind_tables__stop()
+ * @is_wanted:	Somebody asked for it, and wants to know what cannot be done
+ * @scan:	What tasks have mapped is not told by unwind_tables__add_event()
+ * @cache:	How to use the cache of tables
+ */
+struct unwind_tables_opts {
+	const char		*command;
+	bool			(*is_done)(void);
+	bool			is_wanted;
+	bool			scan;
+	enum sframe_cache_use	cache;
+};
+
 #ifdef HAVE_DWARF_SUPPORT
 
 int unwind_tables__start(struct unwind_tables **tables, struct evlist *evlist,
-			 const char *command, bool (*is_done)(void), bool is_wanted);
+			 const struct unwind_tables_opts *opts);
+void unwind_tables__add_event(struct unwind_tables *tables, const union perf_event *event);
 void unwind_tables__stop(struct unwind_tables *tables);
 void unwind_tables__count(struct unwind_tables *tables, const union perf_event *event,
 			  const struct perf_sample *sample, struct machine *machine);
@@ -26,12 +46,15 @@ void unwind_tables__delete(struct unwind_tables *tables);
 
 static inline int unwind_tables__start(struct unwind_tables **tables,
 				       struct evlist *evlist __maybe_unused,
-				       const char *command __maybe_unused,
-				       bool (*is_done)(void) __maybe_unused,
-				       bool is_wanted __maybe_unused)
+				       const struct unwind_tables_opts *opts __maybe_unused)
 {
 	*tables = NULL;
 	return -EOPNOTSUPP;
+}
+
+static inline void unwind_tables__add_event(struct unwind_tables *tables __maybe_unused,
+					    const union perf_event *event __maybe_unused)
+{
 }
 
 static inline void unwind_tables__stop(struct unwind_tables *tables __maybe_unused)

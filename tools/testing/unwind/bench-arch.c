@@ -38,6 +38,11 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 	return false;
 }
 
+bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state)
+{
+	return false;
+}
+
 bool arch_unwind_user_after_call(unsigned long ip)
 {
 	return true;

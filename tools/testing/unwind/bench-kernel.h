@@ -57,7 +57,7 @@ struct uprobe_task {
 struct task_struct {
 	struct mm_struct	*mm;
 	struct uprobe_task	*utask;
-	void			*perf_event_ctxp;
+	u64			unwind_tables_seq;
 	unsigned int		flags;
 	int			pagefault_disabled;
 	int			pid;
@@ -67,7 +67,6 @@ struct task_struct {
 extern struct task_struct *current;
 
 #define raw_read_seqcount(s)	READ_ONCE(*(s))
-#define rcu_access_pointer(p)	READ_ONCE(p)
 
 static inline unsigned long uprobe_get_trampoline_vaddr(void)
 {
@@ -124,6 +123,18 @@ static inline bool user_read_access_begin(const void __user *addr,
 	return true;
 }
 
+/* As on x86. */
+#ifndef array_index_nospec
+#define array_index_nospec(index, size)	({				\
+	unsigned long _mask;						\
+									\
+	asm volatile("cmp %1, %2; sbb %0, %0" : "=r" (_mask)		\
+		     : "g" ((unsigned long)(size)),			\
+		       "r" ((unsigned long)(index)) : "cc");		\
+	(typeof(index))((index) & _mask);				\
+})
+#endif
+
 #define user_read_access_end()			barrier()
 /* The label is where a fault leads to. */
 #define unsafe_get_user(val, addr, label)	do {		\
@@ -154,9 +165,25 @@ __copy_from_user_inatomic(void *to, const void __user *from, unsigned long size)
 
 typedef unsigned int vm_fault_t;
 
+struct super_block {
+	unsigned long		s_magic;
+};
+
+struct inode {
+	struct super_block	*i_sb;
+};
+
+struct file;
+
 struct vm_area_struct {
 	unsigned long		vm_flags;
+	struct file		*vm_file;
 };
+
+static inline struct inode *file_inode(const struct file *file)
+{
+	abort();
+}
 
 static inline bool vma_is_anonymous(struct vm_area_struct *vma)
 {

@@ -100,22 +100,27 @@ int unwind_user_section_find(unsigned long ip, struct unwind_user_section *sec,
 		.end		= TASK_SIZE_MAX,
 		.id		= 1,
 		.has_sframe	= !walks_supplied,
-		.table		= walks_supplied ? (void *)&supplied : NULL,
+		.table		= walks_supplied,
 		.sframe		= section,
 	};
 	*seq = (struct unwind_user_seq) { .mm = current->mm->mm_lock_seq };
 	return 0;
 }
 
-struct unwind_tables_seq unwind_tables_seq = { .own = 1 };
-
-int unwind_table_find_rule(const struct unwind_table *table,
-			   const struct unwind_tables_seq *seq, u64 vaddr,
-			   struct unwind_user_rule *rule)
+bool unwind_user_section_drop(const struct unwind_user_section *sec,
+			      const struct unwind_user_seq *seq,
+			      unsigned long ip, const char *flaw)
 {
-	if (!unwind_tables_unchanged(seq))
-		return -ESTALE;
+	abort();
+}
 
+/* As for a task that has no events */
+void unwind_tables_begin(void)
+{
+}
+
+int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule)
+{
 	return sframe_find_rule(&supplied, vaddr, rule);
 }
 

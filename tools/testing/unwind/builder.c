@@ -199,3 +199,40 @@ void test_build_seed(struct test_table *table, unsigned int seed)
 
 	test_build(table, kind, seed % 2 ? 12 : 0, fdes, nr);
 }
+
+/**
+ * test_build_long_seed - Make a section whose last row is to be repeated
+ * @table:	What is made; to be freed by test_free()
+ * @v3:		In version 3
+ * @nr:		How many rows the function says that it has
+ *
+ * Return: The size of the row.
+ */
+u32 test_build_long_seed(struct test_table *table, bool v3, u32 nr)
+{
+	static const struct test_fre fre = {
+		.sp = true, .nr = 1, .width = SFRAME_WIDTH_MAX, .words = { 16 },
+	};
+	const struct test_kind kind = {
+		.version	= v3 ? SFRAME_VERSION_3 : SFRAME_VERSION_2,
+		.flags		= SFRAME_FLAG_SORTED | (v3 ? SFRAME_FLAG_PCREL : 0),
+	};
+	const struct test_fde fde = {
+		.start = TEST_BASE - 0x100000, .size = 0x60, .info = 1,
+		.num_fres = 1, .fres = &fre,
+	};
+	struct sframe_attr_v3 *attr;
+	struct sframe_fde_v2 *v2;
+
+	test_build(table, kind, 0, &fde, 1);
+	put_unaligned_le32(nr, &table->header->num_fres);
+	if (v3) {
+		attr = (void *)table->fres;
+		put_unaligned_le16(nr, &attr->num_fres);
+	} else {
+		v2 = table->fdes;
+		put_unaligned_le32(nr, &v2->num_fres);
+	}
+
+	return test_fres_size(&fde, false);
+}

@@ -82,5 +82,6 @@ void test_free(struct test_table *table);
 /* Sections with about all that the format knows, for the fuzzer to begin with. */
 #define TEST_SEEDS	6
 void test_build_seed(struct test_table *table, unsigned int seed);
+u32 test_build_long_seed(struct test_table *table, bool v3, u32 nr);
 
 #endif /* _TEST_UNWIND_BUILDER_H */

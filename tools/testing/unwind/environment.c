@@ -3,10 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <linux/nospec.h>
+
 #include "environment.h"
 #include "sframe.h"
 
 struct test_reads test_reads;
+unsigned long test_masks;
+
+unsigned long test_mask_index(unsigned long index, unsigned long size)
+{
+	if (index >= size) {
+		fprintf(stderr, "index %lu of %lu\n", index, size);
+		abort();
+	}
+
+	test_masks++;
+	return index;
+}
 
 bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 {

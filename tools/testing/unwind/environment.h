@@ -25,4 +25,7 @@ struct test_reads {
 
 extern struct test_reads test_reads;
 
+/* How often array_index_nospec() was used. */
+extern unsigned long test_masks;
+
 #endif /* _TEST_UNWIND_ENVIRONMENT_H */

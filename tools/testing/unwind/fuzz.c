@@ -24,17 +24,31 @@
 /* Of how many functions, spread over all, addresses are looked up. */
 #define FUZZ_FDES	8
 
-/* Bits of fuzz_control.flags. */
+/* Bits of fuzz_control.flags. Stretched sections take long: let them be rare. */
 #define FUZZ_REPAIR	0x01
+#define FUZZ_STRETCH	0x54
+#define FUZZ_STRETCH_MASK 0xfe
+
+/*
+ * What stretched sections are longer by: more than what a lookup goes through, and
+ * than what 65535 rows of the usual sizes take.
+ */
+#define FUZZ_STRETCH_LEN	(2 * SFRAME_FRES_LEN_MAX)
+
+/* Each of their functions may have that many rows: not too many functions. */
+#define FUZZ_STRETCH_FDES	4U
 
 /**
  * struct fuzz_control - What an input begins with
  * @flags:	%FUZZ_REPAIR: make the header one that is accepted, so that the
- *		fuzzer need not find that out each time
+ *		fuzzer need not find that out each time. %FUZZ_STRETCH: repeat the
+ *		last bytes, which should be a row, so that a short input can have a
+ *		function that is too long
  * @fail_at:	Which read fails, if any
  * @change_at:	From which read on bytes are not what they were, if any
  * @change:	What they are XORed with
  * @ip:		An address to look up, from the section's base
+ * @row:	With %FUZZ_STRETCH, how many of the last bytes are repeated
  */
 struct fuzz_control {
 	u8	flags;
@@ -42,6 +56,7 @@ struct fuzz_control {
 	u8	change_at;
 	u8	change;
 	__le32	ip;
+	u8	row;
 } __packed;
 
 #define FUZZ_CHECK(cond)	do {					\
@@ -130,6 +145,26 @@ static void repair(struct sframe_header *header)
 	header->fixed_ra = SFRAME_AMD64_RA_OFF;
 }
 
+/*
+ * Repeat the last @row bytes of the @size ones at @buf, where there is room for
+ * FUZZ_STRETCH_LEN more. The area of the FREs is taken to be the last one.
+ */
+static u32 stretch(u8 *buf, u32 size, u32 row)
+{
+	struct sframe_header *header = (void *)buf;
+	u32 i, fdes = get_unaligned_le32(&header->num_fdes);
+
+	row = min(row, size - (u32)sizeof(*header));
+	for (i = 0; i < FUZZ_STRETCH_LEN; i++)
+		buf[size + i] = buf[size - row + i % row];
+
+	put_unaligned_le32(min(fdes, FUZZ_STRETCH_FDES), &header->num_fdes);
+	put_unaligned_le32(get_unaligned_le32(&header->fre_len) + FUZZ_STRETCH_LEN,
+			   &header->fre_len);
+
+	return size + FUZZ_STRETCH_LEN;
+}
+
 /* Start and size of a function, as they are in the section. */
 static u64 function(const struct sframe_section *sec, u32 index, u32 *size)
 {
@@ -156,6 +191,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_control control;
 	u32 i, step, index, func_size;
 	u64 start;
+	bool longer;
 	void *buf;
 	bool sound;
 	int ret;
@@ -165,10 +201,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memcpy(&control, data, sizeof(control));
 	sec.size = size - sizeof(control);
+	longer = (control.flags & FUZZ_STRETCH_MASK) == FUZZ_STRETCH && control.row &&
+		 sec.size > sizeof(struct sframe_header);
+
 	/* A block of its own: its end is known to the sanitizer. */
-	buf = malloc(sec.size);
+	buf = malloc(sec.size + (longer ? FUZZ_STRETCH_LEN : 0));
 	FUZZ_CHECK(buf);
 	memcpy(buf, data + sizeof(control), sec.size);
+	if (longer)
+		sec.size = stretch(buf, sec.size, control.row);
 	sec.data = buf;
 
 	if ((control.flags & FUZZ_REPAIR) && sec.size >= sizeof(struct sframe_header))
@@ -206,9 +247,13 @@ out:
 
 #ifdef FUZZ_SEEDS
 /* Writes what the fuzzer begins with: sections from here and from files. */
-static void write_seed(const char *dir, const char *name, const void *sec, u32 size)
+static void write_seed(const char *dir, const char *name, u8 row, const void *sec,
+		       u32 size)
 {
-	struct fuzz_control control = {};
+	struct fuzz_control control = {
+		.flags	= row ? FUZZ_STRETCH : 0,
+		.row	= row,
+	};
 	char path[4096];
 	FILE *file;
 
@@ -226,8 +271,12 @@ static void write_seed(const char *dir, const char *name, const void *sec, u32 s
 
 int main(int argc, char **argv)
 {
+	static const u32 long_rows[] = {
+		1000, 1000, 37000, 37000, SFRAME_FRES_MAX, SFRAME_FRES_MAX,
+	};
 	static u8 buf[SEED_MAX];
 	struct test_table table;
+	u32 row;
 	unsigned int i;
 	char name[32];
 	size_t size;
@@ -241,7 +290,15 @@ int main(int argc, char **argv)
 	for (i = 0; i < TEST_SEEDS; i++) {
 		test_build_seed(&table, i);
 		snprintf(name, sizeof(name), "built-%u", i);
-		write_seed(argv[1], name, table.buf, table.sec.size);
+		write_seed(argv[1], name, 0, table.buf, table.sec.size);
+		test_free(&table);
+	}
+
+	/* Rows that a lookup goes through, too many of them, and too long ones. */
+	for (i = 0; i < ARRAY_SIZE(long_rows); i++) {
+		row = test_build_long_seed(&table, i % 2, long_rows[i]);
+		snprintf(name, sizeof(name), "long-%u", i);
+		write_seed(argv[1], name, row, table.buf, table.sec.size);
 		test_free(&table);
 	}
 
@@ -254,7 +311,7 @@ int main(int argc, char **argv)
 		}
 		fclose(file);
 		snprintf(name, sizeof(name), "assembled-%u", i - 1);
-		write_seed(argv[1], name, buf, size);
+		write_seed(argv[1], name, 0, buf, size);
 	}
 
 	return 0;

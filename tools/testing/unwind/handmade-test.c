@@ -1174,6 +1174,113 @@ TEST_F(section, check_long_function)
 	}
 }
 
+/*
+ * Of rows of 4, 5 and 7 bytes, 7 to 14 bytes can be put together. The size of the
+ * next one when so much is left.
+ */
+static u32 row_size(u32 left)
+{
+	static const u8 sizes[] = {
+		[4] = 4, [5] = 5, [7] = 7, [8] = 4, [9] = 5, [10] = 5, [11] = 7,
+		[12] = 7, [13] = 5, [14] = 7,
+	};
+
+	return sizes[left];
+}
+
+/*
+ * Rows that take as many bytes as they may, or more by a byte: lookups say the same
+ * as the check, at each address.
+ */
+TEST_F(section, check_long_rows)
+{
+	const u32 room = SFRAME_FRES_LEN_MAX;
+	/* Two bytes of address, info, one word of four bytes: 65535 are too much. */
+	const u32 fre_size = 2 + 1 + 4;
+	const u32 nr = room / fre_size;
+	struct unwind_user_rule rule;
+	struct test_fde fde = {
+		.start = TEXT, .size = 0x10000, .info = 1, .num_fres = nr,
+	};
+	struct test_fre *fres;
+	unsigned int i, over;
+
+	fres = calloc(SFRAME_FRES_MAX, sizeof(*fres));
+	ASSERT_NE(NULL, fres);
+	for (i = 0; i < SFRAME_FRES_MAX; i++) {
+		fres[i] = (struct test_fre) {
+			.addr = i, .sp = true, .nr = 1, .width = SFRAME_WIDTH_MAX,
+			.words = { 16 },
+		};
+	}
+	fde.fres = fres;
+
+	build(self, variant, &fde, 1);
+	EXPECT_EQ(0, check_all(&self->table));
+	EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT, &rule));
+	EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + nr - 1, &rule));
+	EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + fde.size - 1, &rule));
+
+	/* To the last byte, and a byte more. */
+	for (over = 0; over < 2; over++) {
+		u32 left = room - (nr - 1) * fre_size + over;
+
+		for (i = nr - 1; left; i++) {
+			u32 size = row_size(left);
+
+			fres[i].width = size == 7 ? 2 : size - 4;
+			left -= size;
+		}
+		fde.num_fres = i;
+		build(self, variant, &fde, 1);
+		EXPECT_EQ(over ? -EINVAL : 0, check_all(&self->table));
+		EXPECT_EQ(over ? -EINVAL : 0,
+			  sframe_find_rule(&self->table.sec, TEXT + i - 1, &rule));
+		EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + nr - 2, &rule));
+	}
+	for (i = 0; i < SFRAME_FRES_MAX; i++)
+		fres[i].width = SFRAME_WIDTH_MAX;
+
+	/* One more does not fit. */
+	fde.num_fres = nr + 1;
+	build(self, variant, &fde, 1);
+	EXPECT_EQ(-EINVAL, check_all(&self->table));
+	EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + nr, &rule));
+	EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + fde.size - 1,
+					    &rule));
+
+	fde.num_fres = SFRAME_FRES_MAX;
+	build(self, variant, &fde, 1);
+	EXPECT_EQ(-EINVAL, check_all(&self->table));
+	EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + fde.size - 1,
+					    &rule));
+
+	free(fres);
+}
+
+/* Where a row is comes from the section, so it is masked for each. */
+TEST_F(section, masks)
+{
+	struct unwind_user_rule rule;
+	struct test_fre fres[100];
+	struct test_fde fde = {
+		.start = TEXT, .size = 100, .num_fres = ARRAY_SIZE(fres), .fres = fres,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(fres); i++)
+		fres[i] = (struct test_fre) { .addr = i, .sp = true, .nr = 1, .words = { 8 } };
+
+	build(self, variant, &fde, 1);
+	test_masks = 0;
+	ASSERT_EQ(0, check_all(&self->table));
+	EXPECT_LE(ARRAY_SIZE(fres), test_masks);
+
+	test_masks = 0;
+	ASSERT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + 99, &rule));
+	EXPECT_LE(ARRAY_SIZE(fres), test_masks);
+}
+
 TEST_F(section, check_order)
 {
 	unsigned int i;

@@ -38,26 +38,58 @@ static unsigned int stack_lookups;
 static unsigned int code_lookups;
 static unsigned int section_lookups;
 
-struct unwind_tables_seq unwind_tables_seq = { .own = 1 };
+/* The program's own section for CODE: is it corrupt, and what came of that? */
+static bool section_corrupt;
+static bool section_droppable = true;
+static bool section_dropped;
+static unsigned int section_reads;
+static unsigned int section_drops;
+
+/* The tables that serve the task: what they are now, and what lookups find gone. */
+static u64 tables_seq = 1;
+static unsigned int gone;
+
+void unwind_tables_begin(void)
+{
+	test_task.unwind_tables_seq = tables_seq;
+}
 
 bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 {
 	return false;
 }
 
-int sframe_find_rule(const struct sframe_section *sec, unsigned long ip,
-		     struct unwind_user_rule *rule)
+int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
+			     struct unwind_user_rule *rule, const char **flaw)
 {
+	section_reads++;
+	if (section_corrupt) {
+		*flaw = "a test";
+		return -EINVAL;
+	}
+
 	*rule = rule_of_code;
 	return 0;
 }
 
-int unwind_table_find_rule(const struct unwind_table *table,
-			   const struct unwind_tables_seq *seq, u64 vaddr,
-			   struct unwind_user_rule *rule)
+bool unwind_user_section_drop(const struct unwind_user_section *section,
+			      const struct unwind_user_seq *seq,
+			      unsigned long ip, const char *flaw)
 {
-	if (!unwind_tables_unchanged(seq))
+	section_drops++;
+	if (!section_droppable)
+		return false;
+
+	section_dropped = true;
+	return true;
+}
+
+int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule)
+{
+	if (gone) {
+		gone--;
 		return -ESTALE;
+	}
 
 	*rule = rule_of_code;
 	return 0;
@@ -73,13 +105,13 @@ int unwind_user_section_find(unsigned long ip, struct unwind_user_section *secti
 	*section = (struct unwind_user_section) {
 		.start		= CODE,
 		.end		= CODE_END,
-		.id		= 1 + unwind_tables_seq.all,
-		.has_sframe	= !rule_supplied,
-		.table		= rule_supplied ? (void *)&memory : NULL,
+		.id		= tables_seq + 1000 * section_dropped,
+		.has_sframe	= !rule_supplied && !section_dropped,
+		.table		= rule_supplied,
 	};
 	*seq = (struct unwind_user_seq) {
 		.mm	= test_mm.mm_lock_seq,
-		.tables	= { unwind_tables_seq.all, unwind_tables_own() },
+		.tables	= unwind_tables_current(),
 	};
 	return 0;
 }
@@ -163,7 +195,7 @@ static unsigned int walk(FIXTURE_DATA(walk) *self, struct unwind_user_rule rule,
 	gprs.reg[RA_REG] = RIGHT_RA;
 
 	/* As a table that takes the place of another one. */
-	unwind_tables_seq.all++;
+	tables_seq++;
 	rule_of_code = rule;
 	rule_supplied = supplied;
 
@@ -219,7 +251,7 @@ TEST_F(walk, right)
 	}
 }
 
-/* Which changes of tables make a task look again. */
+/* When tables change a task looks again, and when the one that it found has gone. */
 TEST_F(walk, changes)
 {
 	struct unwind_user_regs regs = {
@@ -227,19 +259,21 @@ TEST_F(walk, changes)
 		.fp = 0, .word_size = WORD,
 	};
 	static const struct {
-		unsigned long	*seq;
-		bool		has_events;
-		bool		looks;
+		bool		changed;
+		unsigned int	gone;
+		unsigned int	lookups;
+		unsigned int	found;
 	} tests[] = {
-		{ NULL,			  false, false },
-		{ &unwind_tables_seq.own, false, false },
-		{ &unwind_tables_seq.all, false, true },
-		/* It has got events, and may be served by more than before. */
-		{ NULL,			  true,  true },
-		{ NULL,			  true,  false },
-		{ &unwind_tables_seq.own, true,  true },
-		{ &unwind_tables_seq.all, true,  true },
-		{ NULL,			  false, true },
+		/* OTHER has nothing, which is not remembered. */
+		{ false, 0, 1, 2 },
+		{ true,  0, 2, 2 },
+		{ false, 0, 1, 2 },
+		/* No rule is remembered, and the table that is found has gone. */
+		{ true,  1, 3, 2 },
+		{ true,  7, 9, 2 },
+		/* Not for ever; what is there otherwise is a frame pointer of zero. */
+		{ true,  8, 8, 1 },
+		{ false, 0, 1, 2 },
 	};
 	unsigned int i;
 
@@ -247,14 +281,62 @@ TEST_F(walk, changes)
 	EXPECT_WALK(2, right, true);
 	for (i = 0; i < ARRAY_SIZE(tests); i++) {
 		section_lookups = 0;
-		test_task.perf_event_ctxp = tests[i].has_events ? &test_task : NULL;
-		if (tests[i].seq)
-			++*tests[i].seq;
-		EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
-		/* OTHER has nothing, which is not remembered. */
-		EXPECT_EQ(tests[i].looks, section_lookups > 1) TH_LOG("%u", i);
+		tables_seq += tests[i].changed;
+		gone = tests[i].gone;
+		EXPECT_EQ(tests[i].found, unwind_user(&regs, NULL, self->rules,
+						      self->entries, MAX)) TH_LOG("%u", i);
+		EXPECT_EQ(tests[i].lookups, section_lookups) TH_LOG("%u", i);
 	}
-	test_task.perf_event_ctxp = NULL;
+}
+
+/* Of a section that is corrupt not more than one address is looked up. */
+TEST_F(walk, corrupt_section)
+{
+	struct unwind_user_regs regs = {
+		.sp = (unsigned long)&memory.stack[STACK_SP], .fp = 0,
+		.word_size = WORD,
+	};
+	unsigned int i;
+
+	frame(RIGHT_RA);
+	EXPECT_WALK(2, right, false);
+	EXPECT_EQ(1, section_reads);
+
+	section_corrupt = true;
+	for (i = 0; i < 4; i++) {
+		regs.ip = CODE + 0x40 + i;
+		EXPECT_EQ(1, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
+	}
+	EXPECT_EQ(2, section_reads);
+	EXPECT_EQ(1, section_drops);
+
+	/* Rules that it had before have gone with it. */
+	regs.ip = CODE + 0x10;
+	EXPECT_EQ(1, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
+
+	/* That there is none is remembered. */
+	section_lookups = 0;
+	EXPECT_EQ(1, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
+	EXPECT_EQ(0, section_lookups);
+}
+
+/* What was read may have been something else: the walk goes on without it. */
+TEST_F(walk, corrupt_for_now)
+{
+	struct unwind_user_regs regs = {
+		.ip = CODE + 0x40, .sp = (unsigned long)&memory.stack[STACK_SP],
+		.fp = 0, .word_size = WORD,
+	};
+
+	frame(RIGHT_RA);
+	EXPECT_WALK(2, right, false);
+	section_corrupt = true;
+	section_droppable = false;
+	EXPECT_EQ(1, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
+	EXPECT_EQ(1, section_drops);
+	section_corrupt = false;
+	test_mm.mm_lock_seq++;
+	EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
 }
 
 /* Only code is returned to; the last instruction of a mapping may be a call. */
@@ -341,6 +423,20 @@ TEST_F(walk, cfa_off_stack)
 		EXPECT_EQ(1, walk(self, rules[i], true)) TH_LOG("%u", i);
 		EXPECT_LE(2, walk(self, rules[i], false)) TH_LOG("%u", i);
 	}
+}
+
+/* Nor does it go down in the red zone, rule by rule, to what was left below. */
+TEST_F(walk, cfa_below_stack_pointer)
+{
+	struct unwind_user_rule rule = RULE(LOC_SP(-8 * (int)WORD));
+	unsigned int i;
+
+	rule.signal = true;
+	frame(RIGHT_RA);
+	for (i = 0; i < STACK_SP; i++)
+		memory.stack[i] = RIGHT_RA;
+	EXPECT_EQ(1, walk(self, rule, true));
+	EXPECT_LE(2, walk(self, rule, false));
 }
 
 /* The frames that follow are confined, as the rule has made their registers. */

@@ -8,10 +8,13 @@
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/string.h>
 #include <linux/unwind_user.h>
 
 #include <asm/desc.h>
+#include <asm/fpu/signal.h>
 #include <asm/perf_event.h>
 #include <asm/segment.h>
 #include <asm/sigframe.h>
@@ -406,6 +409,9 @@ int arch_unwind_user_at_sigreturn(const struct unwind_user_state *state)
 	return code ? 1 : 0;
 }
 
+/* Frames are put at multiples of this, less the first word. */
+#define SIGFRAME_ALIGNMENT	16
+
 /* In the order of the DWARF numbers. */
 #define UNWIND_USER_GPRS(regs)	{{					\
 	(regs)->ax, (regs)->dx, (regs)->cx, (regs)->bx,			\
@@ -494,6 +500,35 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 	}
 
 	return regs->word_size;
+}
+
+/**
+ * arch_unwind_user_altstack_frame - Is this the frame that the alternate stack is for?
+ * @state:	State of the walk, at a frame that arch_unwind_user_at_sigreturn() says
+ *		is one
+ *
+ * The first signal frame on an alternate stack has its place at the upper end, and it
+ * stays there as long as the task runs on that stack, which cannot be exchanged
+ * meanwhile. Its place depends on how much state the task has to save. If that is more
+ * by now (AMX), or the stack was disarmed by SS_AUTODISARM, the frame is not recognized.
+ *
+ * Context: As unwind_user_next().
+ * Return: true if the kernel has put a 64-bit signal frame there, and the task has not
+ *	   returned from the signal.
+ */
+bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state)
+{
+	unsigned long top = current->sas_ss_sp + current->sas_ss_size;
+	unsigned long sp, buf_fx, size;
+
+	if (state->regs.word_size != sizeof(u64) || !__on_sig_stack(state->start))
+		return false;
+
+	/* As get_sigframe(); the handler's return pops the first word. */
+	sp = fpu__alloc_mathframe(top, 0, &buf_fx, &size);
+	sp = round_down(sp - sizeof(struct rt_sigframe), SIGFRAME_ALIGNMENT);
+
+	return state->regs.sp == sp;
 }
 
 /**

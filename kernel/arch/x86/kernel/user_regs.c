@@ -5,7 +5,8 @@
  * Outside the entry code pt_regs at the top of the task's stack is complete, and
  * all there is to do is to know that one is outside. Within, what is not in
  * pt_regs is in live registers, or on the stack that the CPU has switched to:
- * asm/user_regs_hints.h.
+ * asm/user_regs_hints.h. arch/x86/tools/check_user_regs.c does the same with symbols when
+ * vmlinux has been linked, at each instruction: change both.
  *
  * An exception that can come in the entry code, hence #DB or #MC, has a stack of
  * its own. Its pt_regs is what was interrupted, so the search goes on from there:
@@ -125,11 +126,11 @@ static bool iret_faulted(const struct pt_regs *user, unsigned long sp)
  * complete what the entry code has pushed, the latter with interrupts on. @user
  * may be as before, in between, or after.
  *
- * SYSENTER has lost ip and sp, which are 0 at first. What is done then is to set sp
- * and the interrupt flag, and next, after both instructions, ip. bp is loaded from
- * the user's stack last. Until then it is what SYSENTER and the vDSO's SYSCALL left
- * there: sp and cx respectively. If it is that by chance afterwards it comes from
- * where it is read again here.
+ * SYSENTER has lost ip and sp, which are 0 at first. Both are set, and the interrupt
+ * flag, before interrupts are enabled, in whichever order the compiler has chosen. bp is
+ * loaded from the user's stack once they are. Until then it is what SYSENTER and the
+ * vDSO's SYSCALL left there: sp and cx respectively. If it is that by chance afterwards
+ * it comes from where it is read again here.
  */
 static struct pt_regs *fast_syscall_32_regs(unsigned int where,
 					    struct pt_regs *user,
@@ -140,13 +141,13 @@ static struct pt_regs *fast_syscall_32_regs(unsigned int where,
 	bool sysenter = where == USER_REGS_SYSENTER_PUSH;
 	u32 bp;
 
-	/* No program runs at 0 with its frame pointer at the stack pointer. */
-	if (sysenter && !user->ip && (!user->sp || user->sp == user->bp))
+	if (sysenter && (!user->ip || !user->sp)) {
+		/* A debugger has set one of them: no matter which. */
+		if ((user->ip && user->ip != landing_pad) ||
+		    (user->sp && user->sp != user->bp))
+			return NULL;
 		raw = true;
-
-	/* If a debugger has not set sp, the compiler has ip set before. */
-	if (sysenter && !raw && !user->sp)
-		return NULL;
+	}
 
 	if (!raw && user->ip != landing_pad) {
 		/* SYSCALL elsewhere than in the vDSO, or a signal, or a debugger? */
@@ -330,8 +331,12 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
 	struct pt_regs *frame;
 	int type;
 
-	if (!get_stack_info_noinstr((unsigned long *)regs->sp, current, &info))
+	if (!get_stack_info_noinstr((unsigned long *)regs->sp, current, &info)) {
+		/* The ESPFIX stack. Its code may have pushed over pt_regs. */
+		if (where == USER_REGS_IRET)
+			return NULL;
 		return complete_regs(user, copy);
+	}
 
 	frame = (struct pt_regs *)info.end - 1;
 	type = info.type;
@@ -390,39 +395,11 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
 	}
 }
 
-/**
- * x86_user_regs - Find the user registers of current
- * @regs:	What was interrupted in kernel mode, with all its registers. Or where
- *		the kernel is, with ip and sp only: not in the entry code then.
- * @copy:	Room for registers that are not complete anywhere
- *
- * The registers are what a debugger would be shown at a stop in this entry into
- * the kernel: with SYSCALL, cx and r11 are ip and flags; ax is -ENOSYS in a system
- * call until that is done, and orig_ax its number; with SYSENTER and the 32-bit
- * SYSCALL, ip is behind the int $0x80 of the vDSO and bp comes from the user's
- * stack. INT $0x80 is an exception until do_int80_emulation() makes it a system
- * call.
- *
- * C code sets them one after the other for a signal, at sigreturn(2), when a system
- * call is to be restarted, and for a new program. An interrupt of that code sees some
- * of each.
- *
- * Context: Any, interrupts or preemption disabled. current is a user task.
- * Return: What is complete in memory, @copy, or NULL where they cannot be known:
- * a fault of IRET to user mode, the ESPFIX stack, #VC, #DF, paranoid_entry and
- * paranoid_exit within entry code, entry code of Xen PV guests, and FRED's.
- */
-struct pt_regs *x86_user_regs(const struct pt_regs *regs, struct pt_regs *copy)
+/* As x86_user_regs(), where the entry code may have been interrupted */
+static struct pt_regs *nmi_user_regs(const struct pt_regs *regs, struct pt_regs *copy)
 {
 	unsigned int level, where;
 	struct pt_regs *found;
-
-	/* The entry code runs with interrupts off. */
-	if (!in_nmi()) {
-		found = complete_regs(task_pt_regs(current), copy);
-		/* A kernel thread that has not started a program yet */
-		return found && user_mode(found) ? found : NULL;
-	}
 
 	for (level = 0; level < USER_REGS_MAX_NESTING; level++) {
 		where = user_regs_where(regs->ip);
@@ -453,4 +430,43 @@ struct pt_regs *x86_user_regs(const struct pt_regs *regs, struct pt_regs *copy)
 	}
 
 	return NULL;
+}
+
+/**
+ * x86_user_regs - Find the user registers of current
+ * @regs:	What was interrupted in kernel mode, with all its registers. Or where
+ *		the kernel is, with ip and sp only: not in the entry code then.
+ * @copy:	Room for registers that are not complete anywhere
+ *
+ * The registers are what a debugger would be shown at a stop in this entry into
+ * the kernel: with SYSCALL, cx and r11 are ip and flags; ax is -ENOSYS in a system
+ * call until that is done, and orig_ax its number; with SYSENTER and the 32-bit
+ * SYSCALL, ip is behind the int $0x80 of the vDSO and bp comes from the user's
+ * stack. INT $0x80 is an exception until do_int80_emulation() makes it a system
+ * call.
+ *
+ * C code sets them one after the other for a signal, at sigreturn(2), when a system
+ * call is to be restarted, and for a new program. An interrupt of that code sees some
+ * of each.
+ *
+ * Context: Any, interrupts or preemption disabled. current is a user task.
+ * Return: What is complete in memory, @copy, or NULL where they cannot be known:
+ * a fault of IRET to user mode, the ESPFIX stack, #VC, #DF, paranoid_entry and
+ * paranoid_exit within entry code, entry code of Xen PV guests, and FRED's.
+ */
+struct pt_regs *x86_user_regs(const struct pt_regs *regs, struct pt_regs *copy)
+{
+	struct pt_regs *found;
+
+	/* The entry code runs with interrupts off. */
+	if (in_nmi())
+		found = nmi_user_regs(regs, copy);
+	else
+		found = complete_regs(task_pt_regs(current), copy);
+
+	/*
+	 * A kernel thread that has not started a program yet has none. For all others
+	 * this is the last line of defense: what is not of user mode is not given away.
+	 */
+	return found && user_mode(found) ? found : NULL;
 }

@@ -205,6 +205,121 @@ EOF
   echo "to-ctf: compared"
 }
 
+# Later versions have longer attrs. They can be read if what is not known is zero.
+test_longer_attr() {
+  local kind pipe
+
+  for kind in file pipe
+  do
+    pipe=
+    [ "${kind}" = file ] || pipe=--pipe
+    # shellcheck disable=SC2086
+    generate --attr-size 144 ${pipe} "${dir}/${kind}.longer"
+    # shellcheck disable=SC2086
+    generate --attr-size 144 --attr-set ${pipe} "${dir}/${kind}.later"
+    if perf script -i "${dir}/${kind}.later" > "${dir}/out" 2> "${dir}/log" ||
+       ! grep -q 'of a later version' "${dir}/log"
+    then
+      cat "${dir}/log"
+      fail "${kind}: what is not known in an attr is not refused"
+    fi
+    # What is written has our size.
+    perf inject -i "${dir}/${kind}.longer" -o "${dir}/${kind}.injected" 2> "${dir}/log"
+  done
+  check_same "script, longer attrs" \
+    "file.longer pipe.longer file.injected pipe.injected" 1000 perf script -i FILE
+}
+
+# How the walk of the kernel ended, which the record says
+test_incomplete() {
+  local file reason nr
+
+  for file in file pipe
+  do
+    if [ "${file}" = file ]
+    then
+      generate --incomplete "${dir}/incomplete"
+    else
+      generate --incomplete --pipe "${dir}/incomplete"
+    fi
+    perf report -i "${dir}/incomplete" --stats > "${dir}/stats" 2> "${dir}/log"
+    perf script -i "${dir}/incomplete" --no-merge-callchains > "${dir}/out" 2> "${dir}/log"
+    perf script -i "${dir}/incomplete" -D > "${dir}/dump" 2> "${dir}/log"
+    for reason in "cut" "broken" "no memory"
+    do
+      nr="$(stat_of "${dir}/stats" "merged, ${reason}")"
+      nr="${nr} $(grep -c "DEFERRED CALLCHAIN \[cookie: [0-9a-f]*\] ${reason}\$" "${dir}/out" || true)"
+      nr="${nr} $(grep -c "cookie: 0x[0-9a-f]* nr: 8, ${reason}\$" "${dir}/dump" || true)"
+      [ "${nr}" = "250 250 250" ] || fail "${file}: ${reason}: ${nr} and not 250 each"
+    done
+    nr=$(grep -c 'DEFERRED CALLCHAIN \[cookie: [0-9a-f]*\]$' "${dir}/out" || true)
+    [ "${nr}" = 250 ] || fail "${file}: ${nr} whole ones and not 250"
+  done
+  echo "incomplete: counted"
+}
+
+# A sample in user space whose record never came still has its own address.
+test_lost_user() {
+  generate --mem "${dir}/program" --lose 1 "${dir}/file.lost"
+  run file.lost perf script -i FILE -F ip,sym
+  if [ "$(grep -c ' [fgh]1$' "${dir}/out.file.lost" || true)" != 1000 ] ||
+     [ "$(grep -c ' \[deferred\]$' "${dir}/out.file.lost" || true)" != 1000 ]
+  then
+    head -n 12 "${dir}/out.file.lost"
+    fail "user frames of samples without a record are not shown"
+  fi
+  echo "lost, in user space: shown"
+}
+
+# Nothing is looked for that is not shown.
+test_without_callchains() {
+  local command
+
+  for command in "script -F comm,time" "report --stdio -g none --no-children" \
+                 "annotate --stdio" "buildid-list"
+  do
+    # shellcheck disable=SC2086
+    perf ${command} -v -i "${dir}/file" > "${dir}/out" 2> "${dir}/log" || true
+    if grep -q 'bytes of index' "${dir}/log"
+    then
+      fail "${command}: makes an index"
+    fi
+  done
+  perf script -v -F ip -i "${dir}/file" > "${dir}/out" 2> "${dir}/log"
+  if ! grep -q '1000 deferred callchains, 16000 bytes of index' "${dir}/log"
+  then
+    cat "${dir}/log"
+    fail "script: does not say how large the index is"
+  fi
+  echo "without callchains: no index"
+}
+
+is_printed() {
+  grep -q '\[deferred\]' "${dir}/out"
+}
+
+# What perf script reads from a pipe is printed before the pipe has more, or ends.
+test_idle_pipe() {
+  local pipe
+
+  # More samples than stdio collects, none finds its record in the pipe.
+  generate --pipe --lose 1 --samples 5000 "${dir}/pipe.idle"
+  mkfifo "${dir}/fifo"
+  exec {pipe}<> "${dir}/fifo"
+  perf script -i - -F ip,sym < "${dir}/fifo" > "${dir}/out" 2> "${dir}/log" &
+  pids="${pids} $!"
+  cat "${dir}/pipe.idle" >&"${pipe}"
+  if ! wait_for 60 is_printed
+  then
+    cat "${dir}/log"
+    fail "script: waits for a pipe that is idle"
+  else
+    echo "script: does not wait for an idle pipe"
+  fi
+  stop_tasks
+  exec {pipe}>&-
+}
+
 generate "${dir}/file"
 generate --pipe "${dir}/pipe"
 generate --merged "${dir}/merged"
@@ -218,5 +333,10 @@ test_basic
 test_mem
 test_scripting
 test_convert
+test_longer_attr
+test_incomplete
+test_lost_user
+test_without_callchains
+test_idle_pipe
 
 finish

@@ -24,6 +24,7 @@ int arch_unwind_user_at_sigreturn(const struct unwind_user_state *state);
 bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 				   struct unwind_user_regs *regs,
 				   struct unwind_user_gprs *gprs);
+bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state);
 bool arch_unwind_user_after_call(unsigned long ip);
 bool arch_unwind_user_vdso(const struct vm_area_struct *vma);
 

@@ -16,6 +16,10 @@
  * pushed, so no hint is needed between the pushes.
  *
  * Hints emit no code. Text without a hint before it is USER_REGS_UNKNOWN.
+ *
+ * The build fails unless arch/x86/tools/check_user_regs can prove that each instruction
+ * is as its hint says. If it cannot, correct the hint, teach it the instruction, or put
+ * USER_REGS_UNKNOWN in front of the code: samples there have no user registers then.
  */
 
 /* Nothing can be said. Also what ends the effect of the hint before. */

@@ -14,6 +14,7 @@ import argparse
 import struct
 import sys
 
+PERF_RECORD_MMAP = 1
 PERF_RECORD_COMM = 3
 PERF_RECORD_SAMPLE = 9
 PERF_RECORD_MMAP2 = 10
@@ -23,6 +24,9 @@ PERF_RECORD_FINISHED_ROUND = 68
 
 PERF_RECORD_MISC_KERNEL = 1
 PERF_RECORD_MISC_USER = 2
+# PERF_RECORD_MISC_CALLCHAIN_CUT and PERF_RECORD_MISC_CALLCHAIN_BROKEN
+MISC_CUT = 1 << 13
+MISC_BROKEN = 1 << 14
 
 PERF_CONTEXT_KERNEL = 2**64 - 128
 PERF_CONTEXT_USER = 2**64 - 512
@@ -57,6 +61,7 @@ HEADER_SIZE = 104
 PID = 1000
 COOKIE = 0x5000000000
 KERNEL_IP = 0xffffffff81000000
+KERNEL_SIZE = 0x1000000
 TEXT = 0x400000
 TEXT_SIZE = 0x100000
 # Where it is in the program
@@ -94,6 +99,12 @@ def mmap(args, time, offset=0):
     return record(PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, body + sample_id(args, PID, time))
 
 
+def kernel_mmap(args, time):
+    body = struct.pack('<iIQQQ', -1, 0, KERNEL_IP, KERNEL_SIZE, KERNEL_IP)
+    body += b'[kernel.kallsyms]_text'.ljust(24, b'\0')
+    return record(PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL, body + sample_id(args, 0, time))
+
+
 def user_chain(number, depth):
     """Functions of 16 bytes, 256 different callers of the innermost one"""
     return [TEXT + FUNCTION_SIZE * i + HALF_OFFSET * ((number >> (i % 8)) % 2) + 4
@@ -118,12 +129,15 @@ def mem_sample(number, tid, time, ip, ips):
 
 def deferred(args, tid, time, cookie, ips):
     body = struct.pack('<QQ%dQ' % len(ips), cookie, len(ips), *ips)
-    return record(PERF_RECORD_CALLCHAIN_DEFERRED, PERF_RECORD_MISC_USER,
+    misc = (0, MISC_CUT, MISC_BROKEN, MISC_CUT | MISC_BROKEN)[cookie % 4] if args.incomplete else 0
+    return record(PERF_RECORD_CALLCHAIN_DEFERRED, PERF_RECORD_MISC_USER | misc,
                   body + sample_id(args, tid, time))
 
 
 def events(args):
     time = START
+    if args.kernel:
+        yield kernel_mmap(args, time)
     yield comm(args, PID, 'deferred', time)
     yield mmap(args, time, TEXT_OFFSET if args.mem else 0)
     kernel = [] if args.mem else [PERF_CONTEXT_KERNEL, KERNEL_IP, KERNEL_IP + 0x100]
@@ -204,8 +218,8 @@ def attr(args):
         flags |= ATTR_OVERWRITE
     # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, or PERF_TYPE_RAW
     etype, config, sample_type = (4, 0x1cd, SAMPLE_TYPE_MEM) if args.mem else (1, 0, SAMPLE_TYPE)
-    body = struct.pack('<IIQQQQQ', etype, ATTR_SIZE, config, 1, sample_type, 0, flags)
-    return body.ljust(ATTR_SIZE, b'\0')
+    body = struct.pack('<IIQQQQQ', etype, args.attr_size, config, 1, sample_type, 0, flags)
+    return body.ljust(ATTR_SIZE, b'\0').ljust(args.attr_size, b'\1' if args.attr_set else b'\0')
 
 
 def program(depth):
@@ -250,6 +264,11 @@ def main():
     parser.add_argument('--merged', action='store_true')
     parser.add_argument('--overwrite', action='store_true', help='from such buffers')
     parser.add_argument('--mem', metavar='PROGRAM', help='samples of memory accesses')
+    parser.add_argument('--incomplete', action='store_true',
+                        help='records whole, cut, broken, and short of memory, in turns')
+    parser.add_argument('--kernel', action='store_true', help='with a map of the kernel')
+    parser.add_argument('--attr-size', type=int, default=ATTR_SIZE, help='as of later versions')
+    parser.add_argument('--attr-set', action='store_true', help='what is later in it is not zero')
     parser.add_argument('--pipe', action='store_true', help='in the format of a pipe')
     parser.add_argument('output')
     args = parser.parse_args()
@@ -279,8 +298,8 @@ def main():
             sections, bits = features(end)
             out.write(sections)
             out.seek(0)
-            out.write(struct.pack('<8sQQQQQQQQQ', b'PERFILE2', HEADER_SIZE, ATTR_SIZE + 16,
-                                  HEADER_SIZE, ATTR_SIZE + 16, start, end - start, 0, 0, bits))
+            out.write(struct.pack('<8sQQQQQQQQQ', b'PERFILE2', HEADER_SIZE, args.attr_size + 16,
+                                  HEADER_SIZE, args.attr_size + 16, start, end - start, 0, 0, bits))
     return 0
 
 
