@@ -11,12 +11,15 @@ dir=$(mktemp -d /tmp/__perf_test.sched_deferred.XXXXX)
 
 data="${dir}/perf.data"
 switches=(perf bench sched pipe -l 200)
+# How many samples of the last recording lack their user part
+missing=0
 
 # record WHAT COMMAND: records, and merges what was recorded.
 record() {
   local what=$1
   shift
 
+  missing=0
   rm -f "${data}"*
   if ! "$@" > "${dir}/log" 2>&1 ||
      ! perf inject --merge-callchains -i "${data}" -o "${data}.merged" >> "${dir}/log" 2>&1
@@ -34,12 +37,30 @@ record_deferred() {
   then
     fail "$1: nothing is deferred"
   fi
+  count_missing "$1"
+}
+
+# count_missing WHAT: how many samples lack their user part? What is compared below
+# hides them, so there must be few: one for each task that sleeps at the end.
+count_missing() {
+  local requested merged
+
+  perf report --stats -i "${data}" > "${dir}/stats" 2> /dev/null
+  requested=$(stat_of "${dir}/stats" requested)
+  merged=$(stat_of "${dir}/stats" merged)
+  missing=$((requested - merged))
+  echo "$1: ${missing} of ${requested} samples lack their user part"
+  if [ "${merged}" -eq 0 ] || [ $((missing * 2)) -gt "${requested}" ]
+  then
+    cat "${dir}/stats"
+    fail "$1: most samples lack their user part"
+  fi
 }
 
 # same_as_merged WHAT MIN COMMAND: FILE in the command stands for the data. The tool
 # shows MIN lines at least, and the same for what perf inject has merged.
 same_as_merged() {
-  local what=$1 min=$2 file
+  local what=$1 min=$2 file hidden
   shift 2
 
   for file in "${data}" "${data}.merged"
@@ -48,6 +69,11 @@ same_as_merged() {
     then
       cat "${dir}/log"
       fail "${what}: $*"
+    fi
+    hidden=$(grep -c '\[deferred\]' "${file}.out" || true)
+    if [ "${hidden}" -gt "${missing}" ]
+    then
+      fail "${what}: ${hidden} samples of ${file} lack their user part, not ${missing}"
     fi
     # Names of files, and what is marked as missing
     sed -i -e "s,${file},FILE,g" -e '/^[[:space:]]*0 \[deferred\]/d' -e 's/ <- \[deferred\]//' "${file}.out"
