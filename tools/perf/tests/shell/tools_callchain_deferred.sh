@@ -230,34 +230,6 @@ test_longer_attr() {
     "file.longer pipe.longer file.injected pipe.injected" 1000 perf script -i FILE
 }
 
-# How the walk of the kernel ended, which the record says
-test_incomplete() {
-  local file reason nr
-
-  for file in file pipe
-  do
-    if [ "${file}" = file ]
-    then
-      generate --incomplete "${dir}/incomplete"
-    else
-      generate --incomplete --pipe "${dir}/incomplete"
-    fi
-    perf report -i "${dir}/incomplete" --stats > "${dir}/stats" 2> "${dir}/log"
-    perf script -i "${dir}/incomplete" --no-merge-callchains > "${dir}/out" 2> "${dir}/log"
-    perf script -i "${dir}/incomplete" -D > "${dir}/dump" 2> "${dir}/log"
-    for reason in "cut" "broken" "no memory"
-    do
-      nr="$(stat_of "${dir}/stats" "merged, ${reason}")"
-      nr="${nr} $(grep -c "DEFERRED CALLCHAIN \[cookie: [0-9a-f]*\] ${reason}\$" "${dir}/out" || true)"
-      nr="${nr} $(grep -c "cookie: 0x[0-9a-f]* nr: 8, ${reason}\$" "${dir}/dump" || true)"
-      [ "${nr}" = "250 250 250" ] || fail "${file}: ${reason}: ${nr} and not 250 each"
-    done
-    nr=$(grep -c 'DEFERRED CALLCHAIN \[cookie: [0-9a-f]*\]$' "${dir}/out" || true)
-    [ "${nr}" = 250 ] || fail "${file}: ${nr} whole ones and not 250"
-  done
-  echo "incomplete: counted"
-}
-
 # A sample in user space whose record never came still has its own address.
 test_lost_user() {
   generate --mem "${dir}/program" --lose 1 "${dir}/file.lost"
@@ -334,7 +306,6 @@ test_mem
 test_scripting
 test_convert
 test_longer_attr
-test_incomplete
 test_lost_user
 test_without_callchains
 test_idle_pipe
