@@ -128,13 +128,6 @@ int trace_user_stack_start(struct trace_array *tr)
 	int ret;
 
 	tr->unwind_client.callback = trace_user_stack_callback;
-	/*
-	 * What is traced after the stack was written, on the rest of the way to
-	 * user mode, would bring the task back to the deferred work again and
-	 * again. It can refer to the stack that is there.
-	 */
-	tr->unwind_client.reuse = true;
-
 	ret = unwind_deferred_register(&tr->unwind_client);
 	if (ret)
 		return ret;

@@ -18,13 +18,24 @@
  *   more requests       same registers: same cookie, | client
  *     |
  *   task work           walk the stack; requests still join in
- *     |   PENDING -> 0       the cookie is spent
+ *     |   PENDING -> 0       the clients that asked count as served
  *     |
- *     +-- callbacks          a request from here on draws a new cookie and queues
- *                            the work again. The kernel has not been left, so
- *                            the stack is the same and is not walked again.
- *                            A client that can do with the cookie that it had
- *                            gets that, and nothing is queued.
+ *     +-- callbacks
+ *     |
+ *   more requests       same registers, so it is the same stack: same cookie
+ *     |   0 -> CLAIMED -> 0  of a served client; nothing else is done
+ *     |   0 -> CLAIMED -> PENDING | client
+ *     |                      of another client: queue the task work, which calls
+ *     |                      this client only, and does not walk again as long as
+ *     |                      there is memory to keep the stack
+ *     |
+ *   user mode           the stack is none of the next kernel entry
+ *
+ * A cookie thus stands for one stack in one kernel entry, and each client receives
+ * it once. What a client writes to may depend on the CPU, so it is delivered again,
+ * with the same cookie, if the task has moved to another one; and with a new cookie
+ * if unwind_deferred_renew() was called or a client has gone. A stack that was cut at
+ * its depth is another one than the deeper stack that a later request wants.
  *
  * The task work runs wherever the kernel runs task work: on return to user mode,
  * but also before entering a guest, and in some long system calls.
@@ -41,33 +52,45 @@
  *
  * - @request is 0, read by an outer request: an NMI may claim and publish before
  *   the outer cmpxchg. That fails, and the outer request joins.
- * - @request is CLAIMED: @cookie and @regs are being written and cannot be read.
- *   The NMI's request is refused; nobody waits.
- * - @request is PENDING: @cookie and @regs stay as they are until the task work
- *   retires the request. It runs in task context, below all of them, so a request
- *   that saw PENDING can rely on both until it returns.
- * - In the task work, before the xchg to 0: a request joins, and its bit is in
- *   the value that xchg returns, unless the walk is over and was not deep enough
- *   for it. After the xchg: it claims anew. The work is off the task's list by
- *   then and can be queued again; task_work_run() looks at the list until it is
- *   empty.
- * - In the task work, after the xchg, @regs may be overwritten at any time. The
- *   walk has made its copy.
+ * - @request is CLAIMED: @cookie, @regs, @epoch and @served belong to the outer
+ *   request. The NMI's request is refused; nobody waits.
+ * - @request is PENDING: @cookie, @regs and @epoch stay as they are until the task
+ *   work retires the request. It runs in task context, below all of them, so a
+ *   request that saw PENDING can rely on them until it returns. The task work alone
+ *   writes @served.
+ * - In the task work, before the cmpxchg to 0: a request joins, the cmpxchg fails,
+ *   and @served is written again; unless the walk is over and was not deep enough
+ *   for it. After the cmpxchg: it claims, and finds itself in @served or not. The
+ *   work is off the task's list by then and can be queued again; task_work_run()
+ *   looks at the list until it is empty.
+ * - In the task work, after the cmpxchg, a request with other registers may
+ *   overwrite all of these at any time. The work has its copy of what it needs.
+ * - On return to user mode, between the last look at @request and the store to
+ *   @rounds: a request claims. If it was given the cookie of a stack that was
+ *   delivered, so it was in time. If it is pending, its interrupt brings the task
+ *   back before it runs user code.
  */
+#include <linux/atomic.h>
 #include <linux/bitops.h>
 #include <linux/cleanup.h>
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/irq_work.h>
-#include <linux/kprobes.h>
+#include <linux/jiffies.h>
+#include <linux/jump_label_ratelimit.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/percpu.h>
+#include <linux/preempt.h>
+#include <linux/processor.h>
+#include <linux/ptrace.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/sched/task.h>
+#include <linux/sched/task_stack.h>
+#include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/srcu.h>
 #include <linux/sysctl.h>
@@ -76,8 +99,11 @@
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
+#include <linux/workqueue.h>
 
 #include <asm/unwind_user.h>
+
+#include "rules.h"
 
 /* Bits of unwind_task_info::request; the lower ones are clients. */
 #define UNWIND_REQUEST_PENDING		BIT(BITS_PER_LONG - 1)
@@ -90,50 +116,95 @@
 #define UNWIND_MAX_CLIENTS		(BITS_PER_LONG - 2)
 
 /*
- * How many requests one kernel entry can have served. Samples may come faster
- * than callbacks run; without a limit the task would never leave the kernel.
+ * How many deliveries one kernel entry can have. Each is for other registers, a
+ * deeper stack, a client without it, or on another CPU, so there are few. The
+ * limit is for what nobody has thought of: without it the task might never leave
+ * the kernel.
  */
 #define UNWIND_MAX_ROUNDS		64
 
+/*
+ * How many there can be of a stack that only has a new epoch. Users without privileges
+ * can make epochs, as often as they enable an event, and should not have the tasks of
+ * others come back to work for it.
+ */
+#define UNWIND_MAX_RENEWED		4
+
+/*
+ * How many there can be of a stack that only has a new epoch. Users without privileges
+ * can make epochs, as often as they enable an event, and should not have the tasks of
+ * others come back to work for it.
+ */
+#define UNWIND_MAX_RENEWED		4
+
+/*
+ * What a task keeps between walks for its stack, in bytes, and the entries of the
+ * memory on the kernel stack that is used when there is no other.
+ */
+#define UNWIND_CACHE_KEEP		2048
+#define UNWIND_CACHE_FEW		48
+
+/* How long after the last client has gone memory is freed: another may come. */
+#define UNWIND_RECLAIM_DELAY		(HZ / 4)
+
+/* The profiled task would not have allocated: do not kill it for that. */
+#define UNWIND_DEFERRED_GFP	(GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY)
+
+/* In unwind_task_info::memory: who may free what the task keeps. */
+enum unwind_memory {
+	UNWIND_MEMORY_FREE,
+	UNWIND_MEMORY_TASK,
+	UNWIND_MEMORY_RECLAIM,
+};
+
 /**
  * struct unwind_task_cache - The stack that was walked last
- * @regs:	Registers that the walk started from
- * @epoch:	Value of unwind_deferred_epoch at the walk
+ * @borrowed:	It is not to be kept: it is on the kernel stack, or not charged
+ * @on_stack:	It is not to be freed
+ * @filled:	It holds a stack: not so if the memory that did has gone meanwhile
  * @room:	How many @entries fit
- * @depth:	How deep the walk was to go, at most @room
- * @nr:		How deep it went
- * @served:	Clients that have received it last, 0 if it is empty
- * @cookie:	What they were called with
+ * @nr:		How many there are
+ * @end:	Why there are no more
  * @entries:	The stack
  *
- * Written by the task itself, in task context, while unwind_task_info::in_work is
- * set; freed then, or when the task exits. An IRQ or NMI on top of the task may
- * read it while neither is so.
+ * Read and written by the task itself, in task context. It holds the stack of
+ * unwind_task_info::regs while unwind_task_info::depth says so.
  */
 struct unwind_task_cache {
-	struct unwind_user_regs	regs;
-	unsigned int		epoch;
+	bool			borrowed;
+	bool			on_stack;
+	bool			filled;
 	unsigned int		room;
-	unsigned int		depth;
 	unsigned int		nr;
-	unsigned long		served;
-	u64			cookie;
+	enum unwind_user_end	end;
 	unsigned long		entries[];
 };
 
-/* Somebody wants requests to be served. */
-DEFINE_STATIC_KEY_FALSE(unwind_deferred_key);
+/* How long returns to user mode go on to clear the rounds when nobody asks. */
+#define UNWIND_KEY_TIMEOUT		HZ
 
-/* Protects registering, and the three variables below. */
+/*
+ * Returns to user mode clear the rounds. Sessions that come and go do not patch
+ * the code each time: it goes off some time after the last one.
+ */
+DEFINE_STATIC_KEY_DEFERRED_FALSE(unwind_deferred_key, UNWIND_KEY_TIMEOUT);
+EXPORT_SYMBOL_GPL(unwind_deferred_key);
+
+/*
+ * Protects registering and the variable below it. unwind_deferred_users is written
+ * under it, too, and read by requests.
+ */
 static DEFINE_MUTEX(unwind_deferred_mutex);
 static unsigned long unwind_deferred_ids;
 static unsigned int unwind_deferred_users;
+
 /*
- * Counts how often unwind_deferred_key went from off to on, as while it is off,
- * unwind_task_info::rounds is not cleared on return to user mode; and how often a
- * client went, as unwind_task_cache::served may name it.
+ * A stack that was delivered under another value does not count as delivered.
+ * Incremented when a client goes, as the next client may get its bit; when the
+ * first user comes, as rounds were not cleared on return to user mode before; and
+ * by unwind_deferred_renew(). Written in any context.
  */
-static unsigned int unwind_deferred_epoch;
+static atomic_long_t unwind_deferred_epoch;
 
 /*
  * Written under unwind_deferred_mutex. Read by requests with interrupts disabled
@@ -169,12 +240,12 @@ static u64 unwind_deferred_new_cookie(void)
 /* May current ask now, from this context? The errors are those of the request. */
 static notrace int unwind_deferred_may_request(const struct unwind_task_info *info)
 {
-	if (!static_branch_unlikely(&unwind_deferred_key) ||
+	if (!smp_load_acquire(&unwind_deferred_users) ||
 	    !READ_ONCE(sysctl_unwind_user_deferred))
 		return -EOPNOTSUPP;
 
-	/* The work would not run before the next interrupt, whenever that is. */
-	if (in_nmi() && !arch_irq_work_has_interrupt())
+	/* The task could not be brought back from its last steps to user mode. */
+	if (!arch_irq_work_has_interrupt())
 		return -EOPNOTSUPP;
 
 	if (!is_user_task(current))
@@ -187,12 +258,10 @@ static notrace int unwind_deferred_may_request(const struct unwind_task_info *in
 		return -ESRCH;
 
 	/*
-	 * The deferred work faults pages in, and callbacks hit tracepoints and
-	 * kprobes. If those asked for more work, it would not end before the
-	 * limit on rounds. A hardware breakpoint looks like an NMI, and is left
-	 * to that limit.
+	 * Past the last look at the task's work. In an NMI it would be brought back
+	 * before it runs user code, but here interrupts stay disabled until then.
 	 */
-	if (info->in_work && (in_task() || kprobe_running()))
+	if (info->barred == UNWIND_BARRED_LEAVING && in_task())
 		return -EBUSY;
 
 #ifdef CONFIG_UPROBES
@@ -208,15 +277,44 @@ static notrace int unwind_deferred_may_request(const struct unwind_task_info *in
 	return 0;
 }
 
+/* How many @cache and @rules tasks keep, all together. */
+static atomic_long_t unwind_deferred_kept;
+
+/* Some of struct unwind_task_info, on the way to be freed. */
+struct unwind_task_memory {
+	struct unwind_task_cache	*cache;
+	struct unwind_task_gprs		*gprs;
+	struct unwind_user_rules	*rules;
+};
+
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
-/* Keep all registers of a new request if there is memory for them. */
+/**
+ * struct unwind_task_gprs - General registers of a request
+ * @gprs:	The registers
+ * @known:	They are those of the pending request
+ * @rcu:	To free them
+ */
+struct unwind_task_gprs {
+	struct unwind_user_gprs	gprs;
+	bool			known;
+	struct rcu_head		rcu;
+};
+
+/*
+ * Keep all registers of a new request if there is memory for them. That may be taken
+ * away at any time, but not be freed while interrupts are off.
+ */
 static void unwind_deferred_keep_gprs(struct unwind_task_info *info,
 				      const struct pt_regs *regs)
 {
-	info->gprs_known = !!info->gprs;
-	if (info->gprs)
-		arch_unwind_user_gprs(info->gprs, regs);
+	struct unwind_task_gprs *gprs = READ_ONCE(info->gprs);
+
+	if (!gprs)
+		return;
+
+	arch_unwind_user_gprs(&gprs->gprs, regs);
+	gprs->known = true;
 }
 
 /* All registers as they are now, if they are still those of the request. */
@@ -236,27 +334,41 @@ static bool unwind_deferred_current_gprs(const struct unwind_task_info *info,
 	return true;
 }
 
-/* Walk the stack of the pending request: no other request writes the registers. */
-static unsigned int unwind_deferred_stack(struct unwind_task_info *info,
-					  struct unwind_task_cache *cache)
+static void unwind_deferred_alloc_rules(struct unwind_task_info *info, gfp_t gfp)
 {
-	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY;
+	WRITE_ONCE(info->rules, unwind_user_rules_alloc(gfp));
+	if (info->rules)
+		atomic_long_inc(&unwind_deferred_kept);
+}
+
+/* Walk the stack of the pending request: no other request writes the registers. */
+static enum unwind_user_end unwind_deferred_stack(struct unwind_task_info *info,
+						  struct unwind_task_cache *cache,
+						  unsigned int max)
+{
+	struct unwind_task_gprs *gprs;
+	const gfp_t gfp = UNWIND_DEFERRED_GFP | __GFP_ACCOUNT;
 
 	/*
 	 * Without memory there is less to go by. The rules need it most; there
 	 * are none for 32-bit and x32 programs.
 	 */
 	if (!info->rules && !arch_unwind_user_compat())
-		info->rules = unwind_user_rules_alloc(gfp);
+		unwind_deferred_alloc_rules(info, gfp);
 
 	if (!info->gprs) {
-		info->gprs = kmalloc(sizeof(*info->gprs), gfp);
-		if (info->gprs)
-			info->gprs_known = unwind_deferred_current_gprs(info, info->gprs);
+		gprs = kmalloc(sizeof(*gprs), gfp);
+		if (gprs)
+			gprs->known = unwind_deferred_current_gprs(info, &gprs->gprs);
+		/* Complete before a request in an interrupt can write to it. */
+		barrier();
+		WRITE_ONCE(info->gprs, gprs);
 	}
 
-	return unwind_user(&cache->regs, info->gprs_known ? info->gprs : NULL,
-			   info->rules, cache->entries, cache->depth);
+	gprs = info->gprs;
+
+	return unwind_user_walk(&info->regs, gprs && gprs->known ? &gprs->gprs : NULL,
+				info->rules, cache->entries, max, &cache->nr);
 }
 
 static void unwind_deferred_forget_rules(struct unwind_task_info *info)
@@ -265,12 +377,23 @@ static void unwind_deferred_forget_rules(struct unwind_task_info *info)
 		unwind_user_rules_reset(info->rules);
 }
 
-static void unwind_deferred_free_rules(struct unwind_task_info *info)
+static void unwind_deferred_detach_rules(struct unwind_task_info *info,
+					 struct unwind_task_memory *memory)
 {
-	unwind_user_rules_free(info->rules);
-	info->rules = NULL;
-	kfree(info->gprs);
-	info->gprs = NULL;
+	memory->rules	= info->rules;
+	memory->gprs	= info->gprs;
+
+	if (info->rules)
+		atomic_long_dec(&unwind_deferred_kept);
+	WRITE_ONCE(info->rules, NULL);
+	WRITE_ONCE(info->gprs, NULL);
+}
+
+static void unwind_deferred_free_rules(const struct unwind_task_memory *memory)
+{
+	unwind_user_rules_free(memory->rules);
+	if (memory->gprs)
+		kfree_rcu(memory->gprs, rcu);
 }
 
 #else /* !CONFIG_UNWIND_USER_SFRAME */
@@ -281,72 +404,65 @@ static void unwind_deferred_keep_gprs(struct unwind_task_info *info,
 }
 
 static void unwind_deferred_forget_rules(struct unwind_task_info *info) { }
-static void unwind_deferred_free_rules(struct unwind_task_info *info) { }
+static void unwind_deferred_detach_rules(struct unwind_task_info *info,
+					 struct unwind_task_memory *memory) { }
+static void unwind_deferred_free_rules(const struct unwind_task_memory *memory) { }
 
-static unsigned int unwind_deferred_stack(struct unwind_task_info *info,
-					  struct unwind_task_cache *cache)
+static enum unwind_user_end unwind_deferred_stack(struct unwind_task_info *info,
+						  struct unwind_task_cache *cache,
+						  unsigned int max)
 {
-	return unwind_user(&cache->regs, NULL, NULL, cache->entries, cache->depth);
+	return unwind_user_walk(&info->regs, NULL, NULL, cache->entries, max,
+				&cache->nr);
 }
 
 #endif /* CONFIG_UNWIND_USER_SFRAME */
 
-/* Does the cache hold the stack that a walk would find, as far as it goes? */
-static notrace bool unwind_deferred_cached(const struct unwind_task_info *info,
-					   const struct unwind_user_regs *uregs)
+/*
+ * Has the stack that is asked for been delivered in this kernel entry, to whoever
+ * asked? @info->request is UNWIND_REQUEST_CLAIMED by the caller.
+ */
+static notrace bool unwind_deferred_same(const struct unwind_task_info *info,
+					 const struct unwind_user_regs *uregs,
+					 unsigned int depth)
 {
-	const struct unwind_task_cache *cache = info->cache;
-
-	return info->rounds && cache &&
-	       cache->epoch == READ_ONCE(unwind_deferred_epoch) &&
-	       unwind_user_regs_equal(&cache->regs, uregs);
+	return info->rounds && info->depth & UNWIND_DEPTH_WALKED &&
+	       (info->depth & ~UNWIND_DEPTH_WALKED) >= depth &&
+	       unwind_user_regs_equal(&info->regs, uregs);
 }
 
 /*
- * Has this client received the stack that it asks for, in this kernel entry?
- * Then @cookie is what it came with.
+ * Set up a request; @info->request is UNWIND_REQUEST_CLAIMED.
+ *
+ * Return: 0 if a callback has to follow, 1 if the client has had it, or an error.
  */
-static notrace bool unwind_deferred_has(const struct unwind_task_info *info,
-					const struct unwind_user_regs *uregs,
-					unsigned long mine, unsigned int depth,
-					u64 *cookie)
-{
-	const struct unwind_task_cache *cache;
-
-	/* The deferred work is at it. A request gets a cookie of its own then. */
-	if (READ_ONCE(info->in_work))
-		return false;
-
-	/* Pairs with (A) and (B). */
-	barrier();
-
-	cache = info->cache;
-	if (!unwind_deferred_cached(info, uregs) || !(cache->served & mine))
-		return false;
-
-	/* Unless the stack ended by itself it may be too short. */
-	if (cache->nr == cache->depth && cache->depth < depth)
-		return false;
-
-	*cookie = cache->cookie;
-	return true;
-}
-
-/* Set up a new request; @info->request is UNWIND_REQUEST_CLAIMED. */
-static int unwind_deferred_claimed(struct unwind_task_info *info,
-				   const struct pt_regs *regs,
-				   const struct unwind_user_regs *uregs,
-				   unsigned int depth)
+static notrace int unwind_deferred_claimed(struct unwind_task_info *info,
+					   const struct pt_regs *regs,
+					   const struct unwind_user_regs *uregs,
+					   unsigned long mine, unsigned int depth)
 {
 	enum task_work_notify_mode mode;
+	u8 max = UNWIND_MAX_ROUNDS;
+	bool renewed = true;
 
-	if (info->rounds >= UNWIND_MAX_ROUNDS)
+	if (unwind_deferred_same(info, uregs, depth)) {
+		renewed = info->epoch != atomic_long_read(&unwind_deferred_epoch);
+		if (!renewed && info->served & mine && info->cpu == smp_processor_id())
+			return 1;
+		max = renewed ? UNWIND_MAX_RENEWED : UNWIND_MAX_ROUNDS;
+	}
+
+	if (info->rounds >= max)
 		return -EBUSY;
 
-	info->cookie	= unwind_deferred_new_cookie();
-	info->regs	= *uregs;
-	info->depth	= depth;
-	unwind_deferred_keep_gprs(info, regs);
+	if (renewed) {
+		info->cookie	= unwind_deferred_new_cookie();
+		info->epoch	= atomic_long_read(&unwind_deferred_epoch);
+		info->regs	= *uregs;
+		info->depth	= depth;
+		info->served	= 0;
+		unwind_deferred_keep_gprs(info, regs);
+	}
 
 	/* TWAF_NO_ALLOC: the run queue lock may be held. */
 	mode = in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME | TWAF_NO_ALLOC;
@@ -362,10 +478,10 @@ static int unwind_deferred_claimed(struct unwind_task_info *info,
  *		want, and thereby bring, more
  * @cookie:	Receives the cookie that will be given to the callback
  *
- * The client's callback will be called once with this cookie before the task
- * returns to user mode, or when it exits. Requests that come before the stack
- * has been walked share one cookie. If @client->reuse is set, the callback may
- * have been called with this cookie already.
+ * The client's callback will be called with this cookie before the task returns
+ * to user mode, or when it exits, unless it has been called with it already:
+ * requests of one kernel entry with the same registers share one cookie, whether
+ * they come before or after the stack was delivered.
  *
  * On an error no callback follows, and the caller falls back to whatever it can
  * find out about the user stack by itself.
@@ -375,16 +491,17 @@ static int unwind_deferred_claimed(struct unwind_task_info *info,
  * Return:
  * * 0		- Asked; @cookie is set
  * * -EOPNOTSUPP - Nobody called unwind_deferred_enable(), it is switched off by
- *		  sysctl, or this is an NMI that could not bring the task to work
+ *		  sysctl, or the machine has no interrupts to itself
  * * -EINVAL	- No user task, or a mode that cannot be unwound
  * * -ESRCH	- The task is exiting
  * * -ESTALE	- The task is in execve(): its user registers are those of the old
  *		  program, so no user stack can be found by any method
- * * -EBUSY	- This context may not ask now: the deferred work itself, a uprobe
- *		  being handled, a request that this one interrupted, a walk that
- *		  ended too early for it, too many requests since the kernel was
- *		  entered
- * * -EAGAIN	- A request from other user registers is pending
+ * * -EBUSY	- This context may not ask now: a uprobe is being handled, a
+ *		  request was interrupted, a walk ended too early for this one,
+ *		  the task is past its last work before user mode, or there were
+ *		  too many deliveries since the kernel was entered
+ * * -EAGAIN	- A request from other user registers is pending, or one that is
+ *		  older than @client
  * * -ENOENT	- @client is not registered
  */
 int notrace unwind_deferred_request(struct unwind_deferred_client *client,
@@ -413,25 +530,25 @@ int notrace unwind_deferred_request(struct unwind_deferred_client *client,
 	if (!arch_unwind_user_regs(&uregs, regs))
 		return -EINVAL;
 
-	if (client->reuse && !READ_ONCE(info->request) &&
-	    unwind_deferred_has(info, &uregs, mine, depth, cookie))
-		return 0;
-
 	request = 0;
 	if (try_cmpxchg(&info->request, &request, UNWIND_REQUEST_CLAIMED)) {
-		ret = unwind_deferred_claimed(info, regs, &uregs, depth);
+		ret = unwind_deferred_claimed(info, regs, &uregs, mine, depth);
+		if (ret >= 0)
+			*cookie = info->cookie;
 		/* Compiler barrier: an NMI that sees PENDING reads the rest. */
 		barrier();
 		WRITE_ONCE(info->request, ret ? 0 : UNWIND_REQUEST_PENDING | mine);
-		if (!ret)
-			*cookie = info->cookie;
-		return ret;
+		return min(ret, 0);
 	}
 
 	if (request & UNWIND_REQUEST_CLAIMED)
 		return -EBUSY;
 
 	if (!unwind_user_regs_equal(&uregs, &info->regs))
+		return -EAGAIN;
+
+	/* Its bit may be set in there by a client that went before it came. */
+	if (client->born > info->epoch)
 		return -EAGAIN;
 
 	old_depth = READ_ONCE(info->depth);
@@ -446,7 +563,7 @@ int notrace unwind_deferred_request(struct unwind_deferred_client *client,
 			break;
 	} while (!try_cmpxchg(&info->depth, &old_depth, depth));
 
-	/* An NMI may add its bit, another CPU may take one away. */
+	/* An NMI may add its bit. */
 	while (!(request & mine)) {
 		if (try_cmpxchg(&info->request, &request, request | mine))
 			break;
@@ -457,127 +574,382 @@ int notrace unwind_deferred_request(struct unwind_deferred_client *client,
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_request);
 
+/* ---- Memory ---------------------------------------------------------------- */
+
 /*
- * Memory for @depth entries; for fewer, or NULL, if there is no more to be had. The
- * profiled task would not have allocated: neither kill it for that, nor reclaim
- * for long.
+ * What a task keeps between walks: unwind_task_info::cache, and for rules @gprs and
+ * @rules. It is freed by the task, when it exits or finds that no client is left, and
+ * by reclaim, when the last client has gone or memory is short: there may be many
+ * tasks that sleep for long. Who wants to free takes unwind_task_info::memory first:
+ *
+ *   task, in the deferred work		reclaim, any other task
+ *
+ *   FREE -> TASK, waits		FREE -> RECLAIM, or leaves the task alone
+ *   walk, callbacks			take the pointers, free after RCU
+ *   -> FREE			(A)	-> FREE
+ *   no client left?		(B)
+ *
+ * Reclaim only does a few instructions and cannot be preempted in them, so the task
+ * waits for no long time. When the last client has gone and reclaim comes across a task
+ * that is at A or before, the task finds that out at B: both have a full barrier between
+ * what they write and what they read.
+ *
+ * Requests in an IRQ or NMI on top of the task take no notice of this. They load a
+ * pointer once, and interrupts are off, so that it stays good while they use it.
+ */
+
+static void unwind_deferred_take_memory(struct unwind_task_info *info)
+{
+	u8 memory = UNWIND_MEMORY_FREE;
+
+	while (!try_cmpxchg(&info->memory, &memory, UNWIND_MEMORY_TASK)) {
+		memory = UNWIND_MEMORY_FREE;
+		cpu_relax();
+	}
+}
+
+static void unwind_deferred_set_cache(struct unwind_task_info *info,
+				      struct unwind_task_cache *cache)
+{
+	struct unwind_task_cache *old = info->cache;
+
+	WRITE_ONCE(info->cache, cache);
+	if (cache && !cache->on_stack)
+		atomic_long_inc(&unwind_deferred_kept);
+	if (old && !old->on_stack) {
+		atomic_long_dec(&unwind_deferred_kept);
+		kfree(old);
+	}
+}
+
+/* Take all of it away from the task. The caller has taken @memory. */
+static struct unwind_task_memory unwind_deferred_detach(struct unwind_task_info *info)
+{
+	struct unwind_task_memory memory = { .cache = info->cache, };
+
+	if (info->cache && !info->cache->on_stack)
+		atomic_long_dec(&unwind_deferred_kept);
+	WRITE_ONCE(info->cache, NULL);
+	unwind_deferred_detach_rules(info, &memory);
+
+	return memory;
+}
+
+/* Not with preemption disabled, for PREEMPT_RT. */
+static void unwind_deferred_free(const struct unwind_task_memory *memory)
+{
+	kfree(memory->cache);
+	unwind_deferred_free_rules(memory);
+}
+
+/* Does the task keep anything? What it is about to keep may be missed. */
+static bool unwind_deferred_has_memory(const struct unwind_task_info *info)
+{
+#ifdef CONFIG_UNWIND_USER_SFRAME
+	if (READ_ONCE(info->gprs) || READ_ONCE(info->rules))
+		return true;
+#endif
+	return READ_ONCE(info->cache);
+}
+
+/*
+ * Free the memory of any task, unless it is at work.
+ *
+ * Return: whether it had some.
+ */
+static bool unwind_deferred_reclaim_task(struct unwind_task_info *info)
+{
+	struct unwind_task_memory detached;
+	u8 memory = UNWIND_MEMORY_FREE;
+
+	if (!unwind_deferred_has_memory(info))
+		return false;
+
+	scoped_guard(preempt) {
+		if (!try_cmpxchg(&info->memory, &memory, UNWIND_MEMORY_RECLAIM))
+			return false;
+
+		detached = unwind_deferred_detach(info);
+		smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
+	}
+	unwind_deferred_free(&detached);
+
+	return true;
+}
+
+/* Return: the number of tasks that had memory. */
+static unsigned long unwind_deferred_reclaim_tasks(void)
+{
+	struct task_struct *process, *thread;
+	unsigned long nr = 0;
+
+	/* Pairs with B. */
+	smp_mb();
+
+	guard(rcu)();
+
+	/* Tasks that are not on the list any more free theirs themselves. */
+	for_each_process_thread(process, thread)
+		nr += unwind_deferred_reclaim_task(&thread->unwind_info);
+
+	return nr;
+}
+
+static void unwind_deferred_reclaim_work(struct work_struct *work)
+{
+	if (READ_ONCE(unwind_deferred_users))
+		return;
+
+	unwind_deferred_reclaim_tasks();
+	unwind_user_sections_reclaim(ULONG_MAX);
+}
+
+static DECLARE_DELAYED_WORK(unwind_deferred_reclaim, unwind_deferred_reclaim_work);
+
+static unsigned long unwind_deferred_shrink_count(struct shrinker *shrinker,
+						  struct shrink_control *sc)
+{
+	unsigned long nr = atomic_long_read(&unwind_deferred_kept) +
+			   unwind_user_sections_count();
+
+	return nr ?: SHRINK_EMPTY;
+}
+
+/* Looking for tasks takes longer than freeing what they have: free all of it. */
+static unsigned long unwind_deferred_shrink_scan(struct shrinker *shrinker,
+						 struct shrink_control *sc)
+{
+	static atomic_t busy;
+	unsigned long nr = 0;
+
+	if (atomic_xchg_acquire(&busy, 1))
+		return SHRINK_STOP;
+
+	if (atomic_long_read(&unwind_deferred_kept))
+		nr = unwind_deferred_reclaim_tasks();
+	nr += unwind_user_sections_reclaim(sc->nr_to_scan);
+	atomic_set_release(&busy, 0);
+
+	return nr ?: SHRINK_STOP;
+}
+
+static struct unwind_task_cache *unwind_deferred_cache_alloc(unsigned int depth, gfp_t gfp)
+{
+	struct unwind_task_cache *cache;
+
+	cache = kmalloc(struct_size(cache, entries, depth), gfp);
+	if (!cache)
+		return NULL;
+
+	*cache = (struct unwind_task_cache) {
+		.borrowed	= !(gfp & __GFP_ACCOUNT),
+		.room		= depth,
+	};
+
+	return cache;
+}
+
+/*
+ * Memory for @depth entries; for fewer, or NULL, if there is no more to be had.
+ *
+ * A memory cgroup that is full gets it for the length of the walk: its tasks hang
+ * together with their kernel stacks, which are larger and charged.
  */
 static struct unwind_task_cache *unwind_deferred_cache(struct unwind_task_info *info,
 						       unsigned int depth)
 {
-	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY;
-	unsigned int room = info->cache ? info->cache->room : 0;
-	struct unwind_task_cache *cache;
+	struct unwind_task_cache *cache, *old = info->cache;
+	unsigned int room = old ? old->room : 0;
 
-	for (; depth > room; depth /= 2) {
-		cache = kmalloc(struct_size(cache, entries, depth), gfp);
-		if (!cache)
-			continue;
+	if (depth <= room)
+		return old;
 
-		kfree(info->cache);
-		cache->room = depth;
-		info->cache = cache;
-		break;
-	}
+	cache = unwind_deferred_cache_alloc(depth, UNWIND_DEFERRED_GFP | __GFP_ACCOUNT);
+	for (; !cache && depth > room; depth /= 2)
+		cache = unwind_deferred_cache_alloc(depth, UNWIND_DEFERRED_GFP);
+	if (!cache)
+		return old;
 
-	return info->cache;
+	unwind_deferred_set_cache(info, cache);
+
+	return cache;
 }
 
-/* Get the stack of the pending request; after this none can ask for more of it. */
-static void unwind_deferred_walk(struct unwind_task_info *info,
-				 struct unwind_user_trace *trace)
+/*
+ * Walk to @depth, or as far as there is memory for.
+ *
+ * Return: how deep a request may be that this walk is good for.
+ */
+static unsigned int unwind_deferred_fill(struct unwind_task_info *info,
+					 unsigned int depth)
 {
-	bool cached = unwind_deferred_cached(info, &info->regs);
-	struct unwind_task_cache *cache = info->cache;
-	unsigned int depth, walked;
+	struct unwind_task_cache *cache = unwind_deferred_cache(info, depth);
+	unsigned int max = min(depth, cache->room);
 
-	*trace = (struct unwind_user_trace) { };
+	cache->end = unwind_deferred_stack(info, cache, max);
+	cache->filled = true;
+
+	if (cache->end == UNWIND_USER_END_CUT && max == depth)
+		return max;
+
+	/* Neither can more be had later of a stack that lacks memory. */
+	if (cache->end == UNWIND_USER_END_CUT)
+		cache->end = UNWIND_USER_END_NOMEM;
+
+	return UNWIND_USER_MAX_DEPTH;
+}
+
+/*
+ * Get the stack of the pending request, unless it is the one that was delivered
+ * last and is still there; after this none can ask for more of it. There is a cache.
+ */
+static void unwind_deferred_walk(struct unwind_task_info *info)
+{
+	unsigned int depth, walked;
 
 	/*
 	 * A request that joins during the walk may want a deeper stack: then
 	 * walk again. When all are satisfied, say how deep the stack goes.
 	 */
 	depth = READ_ONCE(info->depth);
-	do {
-		if (!cached || (cache->nr == cache->depth && cache->depth < depth)) {
-			cache = unwind_deferred_cache(info, depth);
-			if (!cache) {
-				WRITE_ONCE(info->depth, UNWIND_DEPTH_WALKED);
-				return;
-			}
+	while (!(depth & UNWIND_DEPTH_WALKED)) {
+		walked = unwind_deferred_fill(info, depth);
+		if (try_cmpxchg(&info->depth, &depth, walked | UNWIND_DEPTH_WALKED))
+			return;
+	}
 
-			cache->regs	= info->regs;
-			cache->epoch	= READ_ONCE(unwind_deferred_epoch);
-			cache->depth	= min(depth, cache->room);
-			cache->nr	= unwind_deferred_stack(info, cache);
-			cached		= true;
-		}
+	if (info->cache->filled)
+		return;
 
-		/* A stack that ended by itself satisfies any depth. */
-		walked = cache->nr < cache->depth ? UNWIND_USER_MAX_DEPTH :
-						    cache->depth;
-	} while (!try_cmpxchg(&info->depth, &depth,
-			      walked | UNWIND_DEPTH_WALKED));
-
-	trace->nr	= cache->nr;
-	trace->entries	= cache->entries;
+	/* The memory has gone. @depth is for any stack if this one ended by itself. */
+	depth &= ~UNWIND_DEPTH_WALKED;
+	for (walked = UNWIND_CACHE_FEW; walked < depth; walked *= 4) {
+		if (unwind_deferred_fill(info, walked) != walked)
+			return;
+	}
+	unwind_deferred_fill(info, depth);
 }
 
 /*
- * Serve the pending request, if there is one.
+ * Serve the pending request.
  *
- * Context: Task context of current, interrupts enabled, no lock held. Sleeps.
+ * Context: Task context of current, interrupts enabled, no lock held. Sleeps. There
+ *	    is a cache, and unwind_task_info::memory is the task's.
  */
 static void unwind_deferred_run(struct unwind_task_info *info)
 {
 	struct unwind_deferred_client *client;
 	struct unwind_user_trace trace;
-	unsigned long request;
+	unsigned long request, served, epoch;
 	u64 cookie;
 	int id;
 
-	if (!(READ_ONCE(info->request) & UNWIND_REQUEST_PENDING))
-		return;
-
-	/* From here on requests from task context are ours, hence refused. */
-	WRITE_ONCE(info->in_work, true);
-	/* (A) An IRQ or NMI must not look into a cache that is about to change. */
-	barrier();
-
-	unwind_deferred_walk(info, &trace);
+	unwind_deferred_walk(info);
+	trace.nr	= info->cache->nr;
+	trace.end	= info->cache->end;
+	trace.entries	= info->cache->entries;
 
 	if (info->rounds < U8_MAX)
 		info->rounds++;
 
 	/*
-	 * Before the xchg: once the bits are taken, unregistering can only
+	 * Before the cmpxchg: once the bits are taken, unregistering can only
 	 * wait for them. Not around the walk, which may take long.
 	 */
 	scoped_guard(srcu, &unwind_deferred_srcu) {
+		/* Who asks meanwhile is told that it is delivered here. */
+		migrate_disable();
+
 		cookie = info->cookie;
-		request = xchg(&info->request, 0);
+		epoch = info->epoch;
+		/* Elsewhere nobody has received it. */
+		served = info->cpu == smp_processor_id() ? info->served : 0;
+		info->cpu = smp_processor_id();
+
+		/*
+		 * Who asks after the cmpxchg must find itself served, although
+		 * its callback has yet to run. A NMI that joins before it makes
+		 * it fail.
+		 */
+		request = READ_ONCE(info->request);
+		do {
+			WRITE_ONCE(info->served, served | request);
+		} while (!try_cmpxchg(&info->request, &request, 0));
 
 		for_each_set_bit(id, &request, UNWIND_MAX_CLIENTS) {
 			client = READ_ONCE(unwind_deferred_clients[id]);
-			if (client)
+			if (client && client->born <= epoch)
 				client->callback(client, &trace, cookie);
 		}
-	}
 
-	/* Without entries there is nothing that one would want to refer to. */
-	if (info->cache) {
-		info->cache->served = trace.nr ? request & ~UNWIND_REQUEST_PENDING : 0;
-		info->cache->cookie = cookie;
+		migrate_enable();
 	}
+}
 
-	/* (B) The cache is complete. */
-	barrier();
-	WRITE_ONCE(info->in_work, false);
+/* Even without any memory there is some stack. */
+static noinline void unwind_deferred_run_few(struct unwind_task_info *info)
+{
+	DEFINE_RAW_FLEX(struct unwind_task_cache, few, entries, UNWIND_CACHE_FEW);
+
+	few->borrowed = true;
+	few->on_stack = true;
+	few->room = UNWIND_CACHE_FEW;
+	unwind_deferred_set_cache(info, few);
+
+	unwind_deferred_run(info);
+
+	if (info->cache == few)
+		unwind_deferred_set_cache(info, NULL);
+}
+
+/* Keep little. */
+static void unwind_deferred_trim_memory(struct unwind_task_info *info)
+{
+	struct unwind_task_cache *cache = info->cache;
+
+	if (cache && (cache->borrowed ||
+		      struct_size(cache, entries, cache->room) > UNWIND_CACHE_KEEP))
+		unwind_deferred_set_cache(info, NULL);
+}
+
+/* Serve the pending request, if there is one, with memory for it. */
+static void unwind_deferred_serve(struct unwind_task_info *info)
+{
+	unsigned int depth;
+
+	if (!(READ_ONCE(info->request) & UNWIND_REQUEST_PENDING))
+		return;
+
+	/* It may hold any lock. Its work runs all the same if it uses io_uring. */
+	if (info->barred == UNWIND_BARRED_DEAD)
+		return;
+
+	unwind_deferred_take_memory(info);
+
+	depth = READ_ONCE(info->depth);
+	if (depth & UNWIND_DEPTH_WALKED)
+		depth = UNWIND_CACHE_FEW;
+	if (likely(info->cache || unwind_deferred_cache(info, depth)))
+		unwind_deferred_run(info);
+	else
+		unwind_deferred_run_few(info);
+
+	unwind_deferred_trim_memory(info);
+
+	/* A */
+	smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
+	/* Pairs with the barrier of unwind_deferred_reclaim_tasks(). */
+	smp_mb();
+	/* B */
+	if (!READ_ONCE(unwind_deferred_users)) {
+		unwind_deferred_reclaim_task(info);
+		unwind_user_sections_drop();
+	}
 }
 
 static void unwind_deferred_task_work(struct callback_head *work)
 {
-	unwind_deferred_run(&current->unwind_info);
+	unwind_deferred_serve(&current->unwind_info);
 }
 
 /**
@@ -603,6 +975,7 @@ int unwind_deferred_register(struct unwind_deferred_client *client)
 	}
 
 	__set_bit(id, &unwind_deferred_ids);
+	client->born = atomic_long_read(&unwind_deferred_epoch);
 	WRITE_ONCE(client->id, id);
 	/* Pairs with the address dependency of the readers. */
 	smp_store_release(&unwind_deferred_clients[id], client);
@@ -623,7 +996,6 @@ EXPORT_SYMBOL_GPL(unwind_deferred_register);
  */
 void unwind_deferred_unregister(struct unwind_deferred_client *client)
 {
-	struct task_struct *process, *thread;
 	int id = client->id;
 
 	if (id < 0)
@@ -636,23 +1008,16 @@ void unwind_deferred_unregister(struct unwind_deferred_client *client)
 	/* Requests run with interrupts off: none still sets the bit afterwards. */
 	synchronize_rcu();
 
-	/*
-	 * The next client with this id must not get what this one asked for.
-	 * A thread that is not on the list has none pending: the new ones do
-	 * not run yet, and exiting ones have been served.
-	 */
-	read_lock(&tasklist_lock);
-	for_each_process_thread(process, thread)
-		clear_bit(id, &thread->unwind_info.request);
-	read_unlock(&tasklist_lock);
-
-	/* Wait for those that have taken the bit, or read the pointer, before. */
+	/* Wait for those that have read the pointer before. */
 	synchronize_srcu(&unwind_deferred_srcu);
 
+	/*
+	 * Tasks keep the bit in their requests. The next client with this id is
+	 * younger than those, so it is not called for them.
+	 */
 	scoped_guard(mutex, &unwind_deferred_mutex) {
 		WRITE_ONCE(client->id, -1);
-		/* The next client has not received what this one has. */
-		WRITE_ONCE(unwind_deferred_epoch, unwind_deferred_epoch + 1);
+		atomic_long_inc(&unwind_deferred_epoch);
 		__clear_bit(id, &unwind_deferred_ids);
 	}
 }
@@ -662,7 +1027,8 @@ EXPORT_SYMBOL_GPL(unwind_deferred_unregister);
  * unwind_deferred_enable - Have requests served from now on
  *
  * To be called by a client that is about to make requests. Costs every return to
- * user mode one store until the matching unwind_deferred_disable().
+ * user mode one store until some time after the matching
+ * unwind_deferred_disable().
  *
  * Context: Process context. Sleeps.
  */
@@ -670,21 +1036,24 @@ void unwind_deferred_enable(void)
 {
 	guard(mutex)(&unwind_deferred_mutex);
 
-	static_branch_inc(&unwind_deferred_key);
+	static_branch_deferred_inc(&unwind_deferred_key);
 
 	/*
 	 * Not before all ways out of the kernel clear the rounds: what was
-	 * walked until then must not be taken for a stack of a later entry.
+	 * delivered until then must not be taken for a stack of a later entry.
 	 */
-	if (!unwind_deferred_users++)
-		WRITE_ONCE(unwind_deferred_epoch, unwind_deferred_epoch + 1);
+	if (!unwind_deferred_users)
+		atomic_long_inc(&unwind_deferred_epoch);
+	/* Who sees the user sees the epoch. */
+	smp_store_release(&unwind_deferred_users, unwind_deferred_users + 1);
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_enable);
 
 /**
  * unwind_deferred_disable - Undo one unwind_deferred_enable()
  *
- * Requests that are pending are still served.
+ * Requests that are pending are still served. With the last client what walks have left
+ * in memory goes, within a second.
  *
  * Context: Process context. Sleeps.
  */
@@ -692,29 +1061,44 @@ void unwind_deferred_disable(void)
 {
 	guard(mutex)(&unwind_deferred_mutex);
 
-	unwind_deferred_users--;
-	static_branch_dec(&unwind_deferred_key);
+	WRITE_ONCE(unwind_deferred_users, unwind_deferred_users - 1);
+	static_branch_slow_dec_deferred(&unwind_deferred_key);
+	if (!unwind_deferred_users)
+		mod_delayed_work(system_unbound_wq, &unwind_deferred_reclaim,
+				 UNWIND_RECLAIM_DELAY);
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_disable);
+
+/**
+ * unwind_deferred_renew - Have stacks delivered again
+ *
+ * To be called by a client whose callback writes to more places than before.
+ * Requests after this do not count on what was delivered before. They get a new
+ * cookie, also for a stack that was delivered.
+ *
+ * Context: Any.
+ */
+void unwind_deferred_renew(void)
+{
+	/* Ordered after what the caller has added, and what finds it. */
+	smp_mb__before_atomic();
+	atomic_long_inc(&unwind_deferred_epoch);
+}
 
 /**
  * unwind_deferred_kick - Bring current back before it runs user code
  *
  * To be called when a request was made too late for the exit work to see it. The
  * interrupt comes as soon as they are enabled, which is before the first user
- * instruction, so the stack is still the one that was asked for, and for the
- * limit on rounds this is the same kernel entry: who asks on each way out does
- * not keep the task from user mode.
+ * instruction, so the stack is still the one that was asked for, and this is the
+ * same kernel entry: who asks on each way out is given the same cookie then, and
+ * does not keep the task from user mode.
  *
  * Context: Interrupts disabled, on the way out of the kernel.
  */
 void unwind_deferred_kick(void)
 {
-	/* Without that interrupt the request is served in the next entry. */
-	if (arch_irq_work_has_interrupt())
-		irq_work_queue(this_cpu_ptr(&unwind_deferred_irq_work));
-	else
-		current->unwind_info.rounds = 0;
+	irq_work_queue(this_cpu_ptr(&unwind_deferred_irq_work));
 }
 
 /**
@@ -738,7 +1122,7 @@ static void unwind_deferred_flush(struct unwind_task_info *info)
 		return;
 
 	task_work_cancel(current, &info->work);
-	unwind_deferred_run(info);
+	unwind_deferred_serve(info);
 }
 
 /**
@@ -763,7 +1147,9 @@ void unwind_deferred_task_exec_begin(void)
 
 	/* What was walked is of no use for the new program. */
 	info->rounds = 0;
+	unwind_deferred_take_memory(info);
 	unwind_deferred_forget_rules(info);
+	smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
 }
 
 /**
@@ -787,17 +1173,23 @@ void unwind_deferred_task_exec_end(void)
 void unwind_deferred_task_exit(void)
 {
 	struct unwind_task_info *info = &current->unwind_info;
+	struct unwind_task_memory memory;
 
 	if (info->barred == UNWIND_BARRED_DEAD) {
 		task_work_cancel(current, &info->work);
+		/* Nobody frees it, so nobody should look for it. */
+		if (info->memory != UNWIND_MEMORY_TASK)
+			unwind_deferred_take_memory(info);
+		unwind_deferred_detach(info);
 		return;
 	}
 
 	unwind_deferred_flush(info);
 
-	kfree(info->cache);
-	info->cache = NULL;
-	unwind_deferred_free_rules(info);
+	unwind_deferred_take_memory(info);
+	memory = unwind_deferred_detach(info);
+	smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
+	unwind_deferred_free(&memory);
 }
 
 /**
@@ -826,7 +1218,18 @@ static struct ctl_table unwind_deferred_sysctls[] = {
 
 static int __init unwind_deferred_init(void)
 {
+	struct shrinker *shrinker;
+
 	register_sysctl_init("kernel", unwind_deferred_sysctls);
+
+	shrinker = shrinker_alloc(0, "unwind-deferred");
+	if (!shrinker)
+		return -ENOMEM;
+
+	shrinker->count_objects = unwind_deferred_shrink_count;
+	shrinker->scan_objects = unwind_deferred_shrink_scan;
+	shrinker_register(shrinker);
+
 	return 0;
 }
 core_initcall(unwind_deferred_init);

@@ -18,17 +18,24 @@ enum unwind_user_rule_kind {
 	UNWIND_USER_RULE_SIGNAL,
 };
 
+struct unwind_user_shared;
+
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
 #include "tables.h"
 
 enum unwind_user_rule_kind
-unwind_user_find_rule(const struct unwind_user_state *state,
+unwind_user_find_rule(struct unwind_user_state *state,
 		      struct unwind_user_rule *rule);
 bool unwind_user_on_stack(const struct unwind_user_state *state,
 			  unsigned long addr, unsigned int size);
 bool unwind_user_at_code(const struct unwind_user_state *state,
 			 unsigned long ip, bool topmost);
+void unwind_user_shared_free(struct unwind_user_shared *shared);
+
+void unwind_user_sections_drop(void);
+unsigned long unwind_user_sections_count(void);
+unsigned long unwind_user_sections_reclaim(unsigned long nr);
 
 #else
 
@@ -53,6 +60,18 @@ static inline bool unwind_user_at_code(const struct unwind_user_state *state,
 				       unsigned long ip, bool topmost)
 {
 	return true;
+}
+
+static inline void unwind_user_sections_drop(void) { }
+
+static inline unsigned long unwind_user_sections_count(void)
+{
+	return 0;
+}
+
+static inline unsigned long unwind_user_sections_reclaim(unsigned long nr)
+{
+	return 0;
 }
 
 #endif /* CONFIG_UNWIND_USER_SFRAME */

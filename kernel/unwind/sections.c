@@ -33,37 +33,51 @@
  * field                     written by                   under
  * ========================= ============================ =======================
  * mm->unwind_sections       the first walk or prctl();   cmpxchg from NULL; it
- *                           fork, for the child          stays until nobody
- *                                                        uses the mm any more
+ *                           fork, for the child          stays while it has
+ *                           reclaim, mmput(): to NULL    another reference
+ * @refs                     tasks of the mm; reclaim     atomic
  * @found, @nr_found, and    tasks of the mm, when they   @lock
  * its entries               have looked into a file, or
- *                           read a corrupt section
+ *                           read a corrupt section;
+ *                           reclaim
  * @registered,              prctl()                      mmap lock for writing,
  * @nr_registered, and its                                so that its sequence
  * entries                                                changes; read under it
  * @id, @has_sframe of       also tasks of the mm, when   @lock and mmap lock for
  * entries of @registered    they read a corrupt section  reading
+ * @shared                   tasks of the mm; reclaim     cmpxchg, xchg; read
+ *                                                        under RCU, see rules.c
+ * @reclaim                  tasks of the mm; reclaim;    unwind_sections_lock
+ *                           the last mmput()
  * unwind_sections_id        tasks of all mms             atomic
  * ========================= ============================ =======================
  *
- * All of it happens in task context. Lock order: mmap lock, @lock. No lock is
- * held while a file or user memory is read: that may wait for a server, and the
- * server for whoever waits for the lock.
+ * All of it happens in task context. Lock order: mmap lock, unwind_sections_lock,
+ * @lock. No lock is held while a file or user memory is read: that may wait for a
+ * server, and the server for whoever waits for the lock. Nor is one of the last two
+ * held while memory is allocated, which may reclaim.
+ *
+ * What was found, and @shared, can be found again. It goes when nobody profiles any
+ * more, or when memory is short, and so does the rest if nothing is registered.
  */
 #define pr_fmt(fmt) "unwind_user: " fmt
 
 #include <linux/atomic.h>
 #include <linux/cleanup.h>
 #include <linux/elf.h>
+#include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/list.h>
 #include <linux/magic.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/overflow.h>
 #include <linux/printk.h>
+#include <linux/processor.h>
 #include <linux/rbtree.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/secretmem.h>
@@ -76,6 +90,7 @@
 
 #include <asm/unwind_user.h>
 
+#include "rules.h"
 #include "sections.h"
 
 /* Program header that says where the SFrame section is */
@@ -176,28 +191,13 @@ struct unwind_section_entry {
 	struct sframe_section	sframe[];
 };
 
-/**
- * struct unwind_user_sections - Sections of an mm
- * @lock:	See the table above
- * @found:	Entries that do not overlap each other, but may be stale
- * @nr_found:	How many
- * @registered:	Entries that do not overlap each other
- * @nr_registered: How many
- */
-struct unwind_user_sections {
-	/*
-	 * Protects @found, and what changes in entries of @registered. Never held
-	 * for longer than a walk through the tree.
-	 */
-	spinlock_t		lock;
-	struct rb_root		found;
-	unsigned int		nr_found;
-	unsigned int		nr_registered;
-	struct rb_root		registered;
-};
-
 /* The last number of an entry that was given out. */
 static atomic64_t unwind_sections_id;
+
+/* Protects the list of those that have something to be reclaimed, and its length. */
+static DEFINE_SPINLOCK(unwind_sections_lock);
+static LIST_HEAD(unwind_sections_list);
+static unsigned long unwind_sections_nr;
 
 /* ---- ELF files ------------------------------------------------------------ */
 
@@ -646,36 +646,81 @@ static void unwind_sections_assign_id(struct unwind_section_entry *entry)
 	entry->id = unwind_sections_new_id();
 }
 
-static struct unwind_user_sections *unwind_sections_alloc(gfp_t gfp)
+static struct unwind_user_sections *unwind_sections_alloc(struct mm_struct *mm, gfp_t gfp)
 {
 	struct unwind_user_sections *sections = kzalloc(sizeof(*sections), gfp);
 
-	if (sections)
-		spin_lock_init(&sections->lock);
+	if (!sections)
+		return NULL;
+
+	/* The mm's. */
+	refcount_set(&sections->refs, 1);
+	sections->mm = mm;
+	INIT_LIST_HEAD(&sections->reclaim);
+	spin_lock_init(&sections->lock);
 
 	return sections;
+}
+
+/* There is something to be reclaimed. */
+static void unwind_sections_keep(struct unwind_user_sections *sections)
+{
+	if (!list_empty_careful(&sections->reclaim))
+		return;
+
+	guard(spinlock)(&unwind_sections_lock);
+
+	if (list_empty(&sections->reclaim)) {
+		list_add_tail(&sections->reclaim, &unwind_sections_list);
+		unwind_sections_nr++;
+	}
+}
+
+/* Those of @mm, with a reference, if there are any. */
+static struct unwind_user_sections *unwind_sections_tryget(struct mm_struct *mm)
+{
+	struct unwind_user_sections *sections;
+
+	guard(rcu)();
+
+	sections = READ_ONCE(mm->unwind_sections);
+
+	return sections && refcount_inc_not_zero(&sections->refs) ? sections : NULL;
 }
 
 /* Of current's mm; makes them if there are none yet. NULL if memory lacks. */
 static struct unwind_user_sections *unwind_sections_get(gfp_t gfp)
 {
+	struct unwind_user_sections *sections, *new = NULL, *old;
 	struct mm_struct *mm = current->mm;
-	struct unwind_user_sections *sections, *old = NULL;
 
-	sections = READ_ONCE(mm->unwind_sections);
-	if (sections)
-		return sections;
+	/* What reclaim has got the last reference of is about to be no longer there. */
+	while (!(sections = unwind_sections_tryget(mm))) {
+		if (!new)
+			new = unwind_sections_alloc(mm, gfp);
+		if (!new)
+			return NULL;
 
-	sections = unwind_sections_alloc(gfp);
-	if (!sections)
-		return NULL;
-
-	if (!try_cmpxchg(&mm->unwind_sections, &old, sections)) {
-		kfree(sections);
-		return old;
+		old = NULL;
+		if (try_cmpxchg(&mm->unwind_sections, &old, new)) {
+			new = NULL;
+		} else {
+			/* With PREEMPT_RT spinning would keep reclaim from running. */
+			spin_lock(&unwind_sections_lock);
+			spin_unlock(&unwind_sections_lock);
+		}
 	}
 
+	kfree(new);
+	unwind_sections_keep(sections);
 	return sections;
+}
+
+/* The mm's reference is left. */
+static void unwind_sections_put(struct unwind_user_sections *sections)
+{
+	if (sections)
+		refcount_dec(&sections->refs);
 }
 
 /* Forget all that was found. The caller frees @drop when it has no lock. */
@@ -736,6 +781,8 @@ static void unwind_sections_remember(struct unwind_user_sections *sections,
 	unwind_sections_copy(section, old, table);
 
 	spin_unlock(&sections->lock);
+	/* It may have been reclaimed since the lookup began. */
+	unwind_sections_keep(sections);
 
 	if (same)
 		kfree(entry);
@@ -1008,6 +1055,7 @@ out:
 	}
 	if (lookup.file)
 		fput(lookup.file);
+	unwind_sections_put(lookup.sections);
 	return ret;
 }
 
@@ -1031,7 +1079,7 @@ bool unwind_user_section_drop(const struct unwind_user_section *section,
 			      unsigned long ip, const char *flaw)
 {
 	struct mm_struct *mm = current->mm;
-	struct unwind_user_sections *sections = mm->unwind_sections;
+	struct unwind_user_sections *sections;
 	struct unwind_section_entry *entry;
 	const struct vm_area_struct *vma;
 	struct file *file = NULL;
@@ -1044,6 +1092,13 @@ bool unwind_user_section_drop(const struct unwind_user_section *section,
 	if (unwind_user_section_seq(mm) != seq->mm) {
 		mmap_read_unlock(mm);
 		return false;
+	}
+
+	/* Reclaimed: it is looked up anew. */
+	sections = unwind_sections_tryget(mm);
+	if (!sections) {
+		mmap_read_unlock(mm);
+		return true;
 	}
 
 	scoped_guard(spinlock, &sections->lock) {
@@ -1066,6 +1121,7 @@ bool unwind_user_section_drop(const struct unwind_user_section *section,
 		file = get_file(vma->vm_file);
 
 	mmap_read_unlock(mm);
+	unwind_sections_put(sections);
 
 	if (drop) {
 		pr_debug_ratelimited("%s[%d]: SFrame section at 0x%lx of %pD dropped: %s of 0x%lx is corrupt\n",
@@ -1138,6 +1194,134 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
 	return found;
 }
 
+/* ---- Lifetime ------------------------------------------------------------- */
+
+/**
+ * unwind_user_shared_replace - Set what the threads of current's mm remember together
+ * @old:	What it is, or NULL; not dereferenced
+ * @new:	What it is to be
+ *
+ * Context: Task context.
+ * Return: what it was; it was replaced if that is @old.
+ */
+struct unwind_user_shared *unwind_user_shared_replace(struct unwind_user_shared *old,
+						      struct unwind_user_shared *new)
+{
+	struct unwind_user_sections *sections = unwind_sections_tryget(current->mm);
+	struct unwind_user_shared *was;
+
+	/* Reclaimed: there is neither @old nor a place for @new. */
+	if (!sections)
+		return ERR_PTR(-ENOENT);
+
+	was = unrcu_pointer(cmpxchg(&sections->shared, RCU_INITIALIZER(old),
+				    RCU_INITIALIZER(new)));
+	if (was == old)
+		unwind_sections_keep(sections);
+	unwind_sections_put(sections);
+
+	return was;
+}
+
+/*
+ * Free what can be found again, and @sections if nothing else is in there. The mm may
+ * go when unwind_sections_lock is free again.
+ */
+static void unwind_sections_reclaim(struct unwind_user_sections *sections)
+	__releases(unwind_sections_lock)
+{
+	struct unwind_user_shared *shared;
+	struct rb_root found;
+	bool last;
+
+	lockdep_assert_held(&unwind_sections_lock);
+
+	if (!list_empty(&sections->reclaim)) {
+		list_del_init(&sections->reclaim);
+		unwind_sections_nr--;
+	}
+
+	scoped_guard(spinlock, &sections->lock)
+		unwind_sections_drop(sections, &found);
+	shared = unrcu_pointer(xchg(&sections->shared, NULL));
+
+	/* What is registered has a reference. */
+	last = refcount_dec_if_one(&sections->refs);
+	if (last)
+		WRITE_ONCE(sections->mm->unwind_sections, NULL);
+
+	spin_unlock(&unwind_sections_lock);
+
+	unwind_sections_free_tree(&found);
+	unwind_user_shared_free(shared);
+	if (last)
+		kfree_rcu(sections, rcu);
+}
+
+/**
+ * unwind_user_sections_drop - Forget what current's mm can find again
+ *
+ * Context: Process context. Does not sleep.
+ */
+void unwind_user_sections_drop(void)
+{
+	struct mm_struct *mm = current->mm;
+	struct unwind_user_sections *sections;
+
+	if (!mm || !READ_ONCE(mm->unwind_sections))
+		return;
+
+	spin_lock(&unwind_sections_lock);
+	sections = mm->unwind_sections;
+	if (sections)
+		unwind_sections_reclaim(sections);
+	else
+		spin_unlock(&unwind_sections_lock);
+}
+
+/**
+ * unwind_user_sections_count - How many mms have something to be reclaimed?
+ *
+ * Context: Any.
+ * Return: their number.
+ */
+unsigned long unwind_user_sections_count(void)
+{
+	return READ_ONCE(unwind_sections_nr);
+}
+
+/**
+ * unwind_user_sections_reclaim - Forget what can be found again
+ * @nr:		For how many mms, those first that were walked first
+ *
+ * Walks may go on meanwhile, and find it again.
+ *
+ * Context: Process context, also while memory is being reclaimed. Does not sleep.
+ * Return: for how many.
+ */
+unsigned long unwind_user_sections_reclaim(unsigned long nr)
+{
+	struct unwind_user_sections *sections;
+	unsigned long done;
+
+	/* Those that come again meanwhile are at the end of the list. */
+	nr = min(nr, unwind_user_sections_count());
+
+	for (done = 0; done < nr; done++) {
+		spin_lock(&unwind_sections_lock);
+		sections = list_first_entry_or_null(&unwind_sections_list,
+						    struct unwind_user_sections,
+						    reclaim);
+		if (!sections) {
+			spin_unlock(&unwind_sections_lock);
+			break;
+		}
+		unwind_sections_reclaim(sections);
+	}
+
+	return done;
+}
+
 /**
  * unwind_user_sections_free - Forget all sections of an mm
  * @mm:		The mm, which no task uses any more
@@ -1149,12 +1333,24 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
  */
 void unwind_user_sections_free(struct mm_struct *mm)
 {
-	struct unwind_user_sections *sections = mm->unwind_sections;
+	struct unwind_user_sections *sections;
 
+	if (!READ_ONCE(mm->unwind_sections))
+		return;
+
+	/* Who reclaims may have found it before, and may free it. */
+	scoped_guard(spinlock, &unwind_sections_lock) {
+		sections = mm->unwind_sections;
+		mm->unwind_sections = NULL;
+		if (sections && !list_empty(&sections->reclaim)) {
+			list_del(&sections->reclaim);
+			unwind_sections_nr--;
+		}
+	}
 	if (!sections)
 		return;
 
-	mm->unwind_sections = NULL;
+	unwind_user_shared_free(unrcu_pointer(sections->shared));
 	unwind_sections_free_tree(&sections->found);
 	unwind_sections_free_tree(&sections->registered);
 	kfree(sections);
@@ -1176,19 +1372,21 @@ void unwind_user_sections_free(struct mm_struct *mm)
  */
 int unwind_user_sections_fork(struct mm_struct *mm, struct mm_struct *oldmm)
 {
-	const struct unwind_user_sections *old = READ_ONCE(oldmm->unwind_sections);
+	struct unwind_user_sections *sections, *old;
 	struct unwind_section_entry *entry, *copy;
-	struct unwind_user_sections *sections;
 	struct rb_node *node;
+	int ret = 0;
 
 	mmap_assert_write_locked(oldmm);
 
+	old = unwind_sections_tryget(oldmm);
 	if (!old || !old->nr_registered)
-		return 0;
+		goto out;
 
-	sections = unwind_sections_alloc(GFP_KERNEL_ACCOUNT);
+	ret = -ENOMEM;
+	sections = unwind_sections_alloc(mm, GFP_KERNEL_ACCOUNT);
 	if (!sections)
-		return -ENOMEM;
+		goto out;
 
 	mm->unwind_sections = sections;
 
@@ -1197,14 +1395,18 @@ int unwind_user_sections_fork(struct mm_struct *mm, struct mm_struct *oldmm)
 		copy = unwind_section_alloc(entry, entry->sframe,
 					    GFP_KERNEL_ACCOUNT);
 		if (!copy)
-			return -ENOMEM;
+			goto out;
 
 		unwind_sections_assign_id(copy);
 		unwind_sections_add(&sections->registered, copy);
-		sections->nr_registered++;
+		if (!sections->nr_registered++)
+			refcount_inc(&sections->refs);
 	}
 
-	return 0;
+	ret = 0;
+out:
+	unwind_sections_put(old);
+	return ret;
 }
 
 static bool unwind_user_range_ok(unsigned long start, unsigned long end)
@@ -1231,7 +1433,8 @@ static int unwind_sections_register(struct unwind_user_sections *sections,
 	} else {
 		unwind_sections_assign_id(entry);
 		unwind_sections_add(&sections->registered, entry);
-		sections->nr_registered++;
+		if (!sections->nr_registered++)
+			refcount_inc(&sections->refs);
 	}
 
 	mmap_write_unlock(mm);
@@ -1291,14 +1494,16 @@ int unwind_user_sframe_add(unsigned long sframe_addr, unsigned long sframe_len,
 	new.end		= text_end;
 	new.has_sframe	= true;
 
+	ret = -ENOMEM;
 	entry = unwind_section_alloc(&new, &sframe, GFP_KERNEL_ACCOUNT);
 	if (!entry)
-		return -ENOMEM;
+		goto out;
 
 	ret = unwind_sections_register(sections, entry);
 	if (ret)
 		kfree(entry);
-
+out:
+	unwind_sections_put(sections);
 	return ret;
 }
 
@@ -1324,12 +1529,14 @@ int unwind_user_sframe_del(unsigned long text_start, unsigned long text_end)
 	if (arch_unwind_user_compat() || !unwind_user_range_ok(text_start, text_end))
 		return -EINVAL;
 
-	sections = READ_ONCE(mm->unwind_sections);
+	sections = unwind_sections_tryget(mm);
 	if (!sections)
 		return -ENOENT;
 
-	if (mmap_write_lock_killable(mm))
+	if (mmap_write_lock_killable(mm)) {
+		unwind_sections_put(sections);
 		return -EINTR;
+	}
 
 	entry = unwind_sections_overlap(&sections->registered, text_start, text_end);
 	if (entry && (entry->start != text_start || entry->end != text_end))
@@ -1337,10 +1544,12 @@ int unwind_user_sframe_del(unsigned long text_start, unsigned long text_end)
 
 	if (entry) {
 		rb_erase(&entry->node, &sections->registered);
-		sections->nr_registered--;
+		if (!--sections->nr_registered)
+			refcount_dec(&sections->refs);
 	}
 
 	mmap_write_unlock(mm);
+	unwind_sections_put(sections);
 
 	if (!entry)
 		return -ENOENT;

@@ -5,15 +5,66 @@
 #ifndef _KERNEL_UNWIND_SECTIONS_H
 #define _KERNEL_UNWIND_SECTIONS_H
 
+#include <linux/list.h>
 #include <linux/mm_types.h>
+#include <linux/rbtree.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
 #include <linux/sched.h>
 #include <linux/seqlock.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 
 #include "sframe.h"
 #include "tables.h"
 
 struct file;
+struct unwind_user_shared;
+
+/**
+ * struct unwind_user_sections - Unwind tables of an mm
+ * @refs:	One while it is the mm's, one while anything is registered, one for each
+ *		user
+ * @mm:		The mm; only to be used under unwind_sections_lock
+ * @reclaim:	In the list of those that have something to be reclaimed
+ * @shared:	What the threads remember together; NULL until one of them comes
+ *		through code that has a table, and after it was reclaimed
+ * @rcu:	To free it
+ * @lock:	Protects @found and @nr_found
+ * @found:	Entries that do not overlap each other, but may be stale
+ * @nr_found:	How many
+ * @nr_registered: How many
+ * @registered:	Entries that do not overlap each other
+ *
+ * See kernel/unwind/sections.c.
+ */
+struct unwind_user_sections {
+	refcount_t			refs;
+	struct mm_struct		*mm;
+	struct list_head		reclaim;
+	struct unwind_user_shared __rcu	*shared;
+	struct rcu_head			rcu;
+	/* Never held for longer than a walk through the tree. */
+	spinlock_t			lock;
+	struct rb_root			found;
+	unsigned int			nr_found;
+	unsigned int			nr_registered;
+	struct rb_root			registered;
+};
+
+/**
+ * unwind_user_shared_get - What do the threads of current's mm remember together?
+ *
+ * Context: Any, under RCU.
+ * Return: that, until the end of the RCU read section; NULL if nothing.
+ */
+static inline struct unwind_user_shared *unwind_user_shared_get(void)
+{
+	/* It depends on the address, as in rcu_dereference(). */
+	struct unwind_user_sections *sections = READ_ONCE(current->mm->unwind_sections);
+
+	return sections ? rcu_dereference(sections->shared) : NULL;
+}
 
 /**
  * struct unwind_user_seq - To what something that was looked up belongs
@@ -122,5 +173,7 @@ bool unwind_user_section_drop(const struct unwind_user_section *section,
 int unwind_user_check_file(struct file *file);
 bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping);
 bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping);
+struct unwind_user_shared *unwind_user_shared_replace(struct unwind_user_shared *old,
+						      struct unwind_user_shared *new);
 
 #endif /* _KERNEL_UNWIND_SECTIONS_H */

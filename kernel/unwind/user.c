@@ -694,7 +694,7 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 }
 
 /**
- * unwind_user - Walk the whole user stack of the current task
+ * unwind_user_walk - Walk the whole user stack of the current task
  * @regs:	Registers to start from, see arch_unwind_user_regs()
  * @gprs:	All of them, or NULL if they are not known
  * @rules:	Memory for rules from unwind tables, or NULL to go without
@@ -702,16 +702,23 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
  *		user address, then the return addresses from the innermost to
  *		the outermost; linear addresses
  * @max:	Room in @entries
+ * @filled:	Receives the number of @entries filled
  *
  * Context: Task context of a user task, interrupts enabled, no mm lock held.
  *	    May sleep.
- * Return: The number of @entries filled. @max may mean that there are more.
+ * Return: Why the walk ended; never %UNWIND_USER_END_NOMEM.
  */
-unsigned int unwind_user(const struct unwind_user_regs *regs,
-			 const struct unwind_user_gprs *gprs,
-			 struct unwind_user_rules *rules,
-			 unsigned long *entries, unsigned int max)
+enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
+				      const struct unwind_user_gprs *gprs,
+				      struct unwind_user_rules *rules,
+				      unsigned long *entries, unsigned int max,
+				      unsigned int *filled)
 {
+	static const enum unwind_user_end ends[] = {
+		[UNWIND_USER_FRAME]	= UNWIND_USER_END_CUT,
+		[UNWIND_USER_END]	= UNWIND_USER_END_OUTERMOST,
+		[UNWIND_USER_CORRUPT]	= UNWIND_USER_END_BROKEN,
+	};
 	enum unwind_user_result ret = UNWIND_USER_FRAME;
 	struct unwind_user_state state;
 	unsigned int nr = 0;
@@ -742,6 +749,7 @@ unsigned int unwind_user(const struct unwind_user_regs *regs,
 	}
 
 	trace_unwind_user_walk(regs->ip, nr, &state, ret);
+	*filled = nr;
 
-	return nr;
+	return ends[ret];
 }

@@ -687,6 +687,141 @@ TEST_F(defer, depth_of_each_output_event)
 	EXPECT_TRUE(defer_same(rec->ips, rec->nr, self->want, 42));
 }
 
+/* header.misc says whether a stack is whole, or cut at the depth of the buffer. */
+TEST_F(defer, end_of_the_stack)
+{
+	struct perf_event_attr attr = tp_attr(self->tp, BOTH);
+	const unsigned int bits = 30;
+	const struct defer_item *rec;
+	unsigned int i;
+
+	/* Cut by the walk, by the buffer whose session wants less, by nothing. */
+	for (i = 0; i < 3; i++) {
+		attr.sample_max_stack = i < 2 ? 17 : 100;
+		ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+		attr.sample_max_stack = i < 1 ? 17 : 100;
+		ASSERT_EQ(0, defer_session_open(&self->s2, &attr, 0, -1, DEFER_PAGES));
+		ASSERT_EQ(0, defer_enable(&self->s));
+		ASSERT_EQ(0, defer_enable(&self->s2));
+		defer_walk_syscall(0xabcd, bits, __NR_getpgid, 0, 0);
+		ASSERT_EQ(0, defer_finish(&self->s));
+		ASSERT_EQ(0, defer_finish(&self->s2));
+		rec = defer_nth(&self->s.log, DEFER_RECORD, 0);
+		ASSERT_NE(NULL, rec);
+		EXPECT_EQ(PERF_RECORD_MISC_USER | (i < 2 ? DEFER_MISC_CUT : 0), rec->misc);
+		rec = defer_nth(&self->s2.log, DEFER_RECORD, 0);
+		ASSERT_NE(NULL, rec);
+		EXPECT_EQ(PERF_RECORD_MISC_USER | (i < 1 ? DEFER_MISC_CUT : 0), rec->misc);
+		defer_session_close(&self->s);
+		defer_session_close(&self->s2);
+	}
+}
+
+/* The number after "undeferred-@reason:" in the event's fdinfo, or -1. */
+static long undeferred(int fd, const char *reason)
+{
+	char path[64], line[256], name[64];
+	long val, found = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "undeferred-%63[^:]: %ld", name, &val) == 2 &&
+		    !strcmp(name, reason))
+			found = val;
+	}
+	fclose(f);
+	return found;
+}
+
+/* Samples that carry the immediate chain are counted by reason. */
+TEST_F(defer, fallbacks_are_counted)
+{
+	struct perf_event_attr attr = tp_attr(self->tp, BOTH);
+	unsigned int i;
+	int fd;
+
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+	fd = self->s.bufs[0].fd;
+	ASSERT_EQ(0, defer_enable(&self->s));
+	for (i = 0; i < 3; i++)
+		walk(i);
+	EXPECT_EQ(0, undeferred(fd, "off"));
+	EXPECT_EQ(0, undeferred(fd, "contexts"));
+	ASSERT_EQ(0, defer_write_long(DEFER_SYSCTL, 0));
+	for (i = 0; i < 5; i++)
+		walk(i);
+	ASSERT_EQ(0, defer_write_long(DEFER_SYSCTL, 1));
+	ASSERT_EQ(0, defer_disable(&self->s));
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_REFRESH, 2));
+	for (i = 0; i < 4; i++)
+		walk(i);
+	EXPECT_EQ(5, undeferred(fd, "off"));
+	EXPECT_EQ(1, undeferred(fd, "refresh"));
+	EXPECT_EQ(0, undeferred(fd, "busy"));
+	EXPECT_EQ(0, undeferred(fd, "exec"));
+	ASSERT_EQ(0, defer_finish(&self->s));
+
+	/* Of no interest for others. */
+	attr = tp_attr(self->tp, 0);
+	ASSERT_EQ(0, defer_session_open(&self->s2, &attr, 0, -1, DEFER_PAGES));
+	EXPECT_EQ(-1, undeferred(self->s2.bufs[0].fd, "off"));
+}
+
+/*
+ * Sessions come and go without patching the kernel's code each time.  What else
+ * changes with an event is seen with events that do not defer.
+ */
+TEST_F_TIMEOUT(defer, sessions_in_a_loop, 60)
+{
+	static const char function[] = "arch_jump_label_transform_apply";
+	struct perf_event_attr count = {
+		.size = sizeof(count),
+		.config1 = (__u64)function,
+	}, attr;
+	__u64 flags[] = { 0, BOTH }, n[3] = {}, start, seconds;
+	unsigned int i, j, nr = 50, cpus = 0;
+	int fds[DEFER_MAX_CPUS], fd;
+	long type;
+
+	type = defer_pmu_type("kprobe");
+	if (type < 0)
+		SKIP(return, "no kprobe PMU (CONFIG_KPROBE_EVENTS?)");
+	count.type = type;
+	for (i = 0; i < DEFER_MAX_CPUS && i < sysconf(_SC_NPROCESSORS_CONF); i++) {
+		fd = defer_event_open(&count, -1, i, 0);
+		if (fd >= 0)
+			fds[cpus++] = fd;
+	}
+	if (!cpus)
+		SKIP(return, "no kprobe on %s(): %s", function, strerror(errno));
+	start = defer_now();
+	for (i = 0; i < ARRAY_SIZE(n); i++) {
+		__u64 val;
+
+		for (j = 0; j < cpus; j++) {
+			ASSERT_EQ(sizeof(val), read(fds[j], &val, sizeof(val)));
+			n[i] += val;
+		}
+		for (j = 0; i < 2 && j < nr; j++) {
+			attr = tp_attr(self->tp, flags[i]);
+			fd = defer_event_open(&attr, 0, -1, 0);
+			ASSERT_LE(0, fd);
+			close(fd);
+		}
+	}
+	for (j = 0; j < cpus; j++)
+		close(fds[j]);
+	seconds = (defer_now() - start) / DEFER_NSEC_PER_SEC + 1;
+	TH_LOG("%u sessions: %llu patched without deferral, %llu with, %llu s", nr,
+	       n[1] - n[0], n[2] - n[1], seconds);
+	/* It may go off once a second. */
+	EXPECT_GE(n[1] - n[0] + 2 * seconds + 2, n[2] - n[1]);
+}
+
 /* Events that share a buffer get one record, as long as any of them wants. */
 TEST_F(defer, depth_of_shared_buffer)
 {

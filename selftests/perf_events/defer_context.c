@@ -320,6 +320,47 @@ FIXTURE_TEARDOWN(clock)
 }
 
 /*
+ * Where a driver takes the callchain before it is known that this is the last sample
+ * that PERF_EVENT_IOC_REFRESH allows, no request is made for it, either.
+ */
+TEST_F_TIMEOUT(clock, last_of_refresh_is_immediate, 60)
+{
+	const unsigned int nr = 5;
+	struct perf_event_attr attr;
+	struct defer_stats st;
+	unsigned int i;
+	__u64 end;
+
+	if (!variant->pmu || variant->freq || variant->system_wide ||
+	    variant->exclude_kernel)
+		SKIP(return, "of the PMU's plain variants only");
+	attr = defer_attr(self->type, 2, 1000000, BOTH);
+	attr.exclude_user = variant->exclude_user;
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+	ASSERT_EQ(0, ioctl(self->s.bufs[0].fd, PERF_EVENT_IOC_REFRESH, nr));
+	end = defer_now() + 30 * DEFER_NSEC_PER_SEC;
+	for (i = 0; i < nr && defer_now() < end; ) {
+		defer_walk_spin(ID, BITS, 10000);
+		defer_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
+		defer_drain(&self->s);
+		ASSERT_EQ(0, defer_parse(&self->s.log));
+		i = defer_count(&self->s.log, PERF_RECORD_SAMPLE);
+	}
+	ASSERT_EQ(0, defer_finish(&self->s));
+	st = defer_conserve(&self->s.log);
+	ASSERT_EQ(nr, st.samples);
+	EXPECT_EQ(0, st.lost);
+	EXPECT_EQ(0, SAMPLE(nr - 1)->cookie);
+	EXPECT_LT(0, st.cookies);
+	/* With those, if any, that were in the kernel when the last one came. */
+	for (i = 0; i < nr; i++) {
+		if (SAMPLE(i)->cookie && !defer_find_record(&self->s.log, SAMPLE(i)->cookie))
+			EXPECT_EQ(SAMPLE(nr - 2)->cookie, SAMPLE(i)->cookie);
+	}
+	EXPECT_GE(st.records + 1, st.cookies);
+}
+
+/*
  * Two seconds of user mode, system calls, page faults, context switches and
  * sleep under one sample per millisecond.
  */

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "defer.h"
+#include <sys/resource.h>
 #include "../kselftest_harness.h"
 
 #define BOTH	(DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT)
@@ -69,8 +70,8 @@ static void on_signal(int sig)
 
 /*
  * Signal delivery first runs task work, hence writes the record, and then
- * reaches signal_deliver, still in the same kernel entry.  That sample must
- * not keep the spent cookie: it gets one of its own, and a record.
+ * reaches signal_deliver, still in the same kernel entry.  The stack is the same,
+ * so that sample gets the same cookie, and there is no second record.
  */
 TEST_F(entry, sample_after_the_record)
 {
@@ -90,13 +91,131 @@ TEST_F(entry, sample_after_the_record)
 	EXPECT_CONSERVED(&st);
 	ASSERT_EQ(2 * nr, st.samples);
 	EXPECT_EQ(2 * nr, st.deferred);
-	EXPECT_EQ(2 * nr, st.cookies);
-	EXPECT_EQ(2 * nr, st.records);
+	EXPECT_EQ(nr, st.cookies);
+	EXPECT_EQ(nr, st.records);
+	EXPECT_EQ(nr, st.late);
 	for (i = 0; i < 2 * nr; i++)
 		EXPECT_STACK(SAMPLE(i), i / 2, walk_syscall_ip);
 }
 
-/* Several late samples: a signal that is ignored ends no loop. */
+/*
+ * The tracepoint comes after the task work on the way to user mode.  A request there
+ * runs the work again, and with it the tracepoint, which must be the end of it.
+ */
+TEST_F(entry, sample_after_the_task_work)
+{
+	struct timespec ts = { .tv_nsec = 1000000 };
+	const unsigned int nr = 20;
+	struct rusage before, after;
+	unsigned long switches;
+	struct defer_stats st;
+	unsigned int i;
+	long tp;
+
+	tp = defer_tracepoint("rseq/rseq_update");
+	if (tp < 0)
+		SKIP(return, "no tracepoint rseq_update (CONFIG_RSEQ?)");
+	EVENT(tp_attr(tp));
+	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, getrusage(RUSAGE_SELF, &before));
+	for (i = 0; i < nr; i++)
+		defer_walk_syscall(i, BITS, __NR_nanosleep, (long)&ts, 0);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, getrusage(RUSAGE_SELF, &after));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	if (!st.samples)
+		SKIP(return, "the C library has not registered rseq");
+	EXPECT_EQ(0, st.lost);
+	EXPECT_LE(nr, st.cookies);
+	EXPECT_EQ(st.samples, st.deferred);
+	/* One for each time that the task has slept or was preempted, twice. */
+	switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
+	TH_LOG("%lu switches", switches);
+	EXPECT_GE(4 * (switches + 1), st.samples);
+}
+
+/* ---- buffers that lack the record ---------------------------------------- */
+
+static void stop_in_kernel(void *arg)
+{
+	if (signal(SIGCONT, on_signal) == SIG_ERR || defer_pin(0))
+		_exit(1);
+	/* First the record is written, then the task stops in the same entry. */
+	defer_walk_syscall(ID, BITS, __NR_kill, getpid(), SIGSTOP);
+}
+
+/*
+ * Sampled in a session that did not receive the record, as it was not there or is
+ * on another CPU: this one gets the record, too.
+ */
+static void check_second_session(struct __test_metadata *_metadata,
+				 FIXTURE_DATA(entry) *self, bool later)
+{
+	struct defer_session second = {};
+	struct defer_child child;
+	struct perf_event_attr attr;
+	struct defer_stats st;
+	cpu_set_t set;
+	int status;
+
+	if (!later && sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	ASSERT_EQ(0, defer_spawn(&child, stop_in_kernel, NULL));
+	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_kill"));
+	ASSERT_EQ(0, defer_session_open(&self->s, &attr, child.pid, -1, DEFER_PAGES));
+	ASSERT_EQ(0, defer_enable(&self->s));
+	attr = tp_attr(DEFER_TRACEPOINT("signal/signal_deliver"));
+	if (!later) {
+		ASSERT_EQ(0, defer_session_open(&second, &attr, child.pid, 1,
+						DEFER_PAGES));
+		ASSERT_EQ(0, defer_enable(&second));
+	}
+	ASSERT_EQ(0, defer_go(&child));
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, WUNTRACED));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	if (later) {
+		ASSERT_EQ(0, defer_session_open(&second, &attr, child.pid, -1,
+						DEFER_PAGES));
+		ASSERT_EQ(0, defer_enable(&second));
+	} else {
+		CPU_ZERO(&set);
+		CPU_SET(1, &set);
+		ASSERT_EQ(0, sched_setaffinity(child.pid, sizeof(set), &set));
+	}
+	ASSERT_EQ(0, kill(child.pid, SIGCONT));
+	ASSERT_EQ(0, defer_wait(child.pid, &status, 30, NULL));
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, defer_finish(&self->s));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	EXPECT_EQ(1, st.deferred);
+	ASSERT_EQ(0, defer_finish(&second));
+	st = defer_conserve(&second.log);
+	EXPECT_CONSERVED(&st);
+	ASSERT_EQ(1, st.samples);
+	EXPECT_EQ(1, st.deferred);
+	EXPECT_EQ(1, st.records);
+	EXPECT_EQ(0, st.missing);
+	defer_session_close(&second);
+}
+
+TEST_F(entry, session_that_comes_later)
+{
+	check_second_session(_metadata, self, true);
+}
+
+TEST_F(entry, session_on_another_cpu)
+{
+	check_second_session(_metadata, self, false);
+}
+
+/* ---- registers that change ----------------------------------------------- */
+
+/*
+ * Several late samples: the first has the system call's stack, which was delivered;
+ * the others have other stacks, each with a cookie and a record of its own.
+ */
 TEST_F(entry, several_rounds)
 {
 	static const int sigs[] = { SIGUSR1, SIGUSR2, SIGALRM, SIGTERM };
@@ -123,6 +242,9 @@ TEST_F(entry, several_rounds)
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	EXPECT_EQ(n + 1, st.samples);
+	EXPECT_EQ(SAMPLE(0)->cookie, SAMPLE(1)->cookie);
+	EXPECT_EQ(1, st.late);
+	EXPECT_EQ(st.cookies, st.records);
 	/* The first two see the system call's registers. */
 	EXPECT_STACK(SAMPLE(0), ID, walk_syscall_ip);
 	EXPECT_STACK(SAMPLE(1), ID, walk_syscall_ip);
@@ -327,6 +449,46 @@ TEST_F_TIMEOUT(entry, sample_on_each_way_out, 60)
 	ASSERT_EQ(0, defer_finish(&self->s));
 	/* That it comes here is the point. The buffer does not take all. */
 	EXPECT_LT(0, defer_count(&self->s.log, PERF_RECORD_SAMPLE));
+}
+
+/*
+ * On CPUs in nohz_full context tracking has its tracepoint when nothing can bring the
+ * task back any more: no request is made.
+ */
+TEST_F(entry, sample_in_context_tracking)
+{
+	const unsigned int nr = 20;
+	struct perf_event_attr attr;
+	unsigned int i, cpu;
+	struct defer_stats st;
+	long tp;
+
+	tp = defer_tracepoint("context_tracking/user_enter");
+	if (tp < 0)
+		SKIP(return, "no tracepoint user_enter (CONFIG_CONTEXT_TRACKING_USER?)");
+	attr = tp_attr(tp);
+	for (cpu = 0; cpu < DEFER_MAX_CPUS; cpu++) {
+		if (defer_pin(cpu) < 0)
+			continue;
+		ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
+		ASSERT_EQ(0, defer_enable(&self->s));
+		for (i = 0; i < nr; i++) {
+			defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+			/* Other addresses at the same place. */
+			defer_walk_spin(~0ULL, BITS, 1000);
+		}
+		ASSERT_EQ(0, defer_finish(&self->s));
+		st = defer_conserve(&self->s.log);
+		if (st.samples)
+			break;
+		defer_session_close(&self->s);
+	}
+	if (cpu == DEFER_MAX_CPUS)
+		SKIP(return, "no CPU in nohz_full");
+	EXPECT_CONSERVED(&st);
+	EXPECT_LE(nr, st.samples);
+	EXPECT_EQ(0, st.deferred);
+	EXPECT_EQ(st.samples, st.immediate);
 }
 
 /* ---- one entry, several contexts ----------------------------------------- */

@@ -230,10 +230,23 @@ TEST_F(paged_out, stack)
 	}
 }
 
+/* Is this the cookie of a sample of the event @id? */
+static bool is_cookie_of(const struct defer_log *log, __u64 id, __u64 cookie)
+{
+	unsigned int i;
+
+	for (i = 0; i < log->nr_items; i++) {
+		if (defer_is_sample(&log->items[i]) && log->items[i].ident == id &&
+		    log->items[i].cookie == cookie)
+			return true;
+	}
+	return false;
+}
+
 /*
  * The deferred work faults the stack in, and those faults are events that ask
- * for deferral themselves.  They get the immediate chain: else the work would
- * raise itself again and again.
+ * for deferral themselves.  They join the request that is being served: else the
+ * work would raise itself again and again.
  */
 TEST_F(paged_out, faults_of_the_deferred_work)
 {
@@ -290,17 +303,20 @@ TEST_F(paged_out, faults_of_the_deferred_work)
 			const struct defer_item *rec;
 
 			rec = defer_find_record(&self->s.log, it->cookie);
-			if (rec && rec->nr && rec->ips[0] == (__u64)walk_on_ip)
-				rearmed++;
+			if (!rec || !rec->nr || rec->ips[0] != (__u64)walk_on_ip)
+				continue;
+			own++;
+			rearmed += !is_cookie_of(&self->s.log, id, it->cookie);
 			continue;
 		}
 		if (defer_user_chain(&self->s.log, it, &ips) > 0 &&
 		    ips[0] == (__u64)walk_on_ip)
 			own++;
 	}
-	TH_LOG("%u faults of the deferred work, %u of them deferred", own,
+	TH_LOG("%u faults of the deferred work, %u of them asked for more", own,
 	       rearmed);
 	EXPECT_EQ(rounds, j);
+	EXPECT_EQ(st.cookies, st.records);
 	EXPECT_EQ(0, rearmed);
 	/* Two pages, two events; without deferral nothing is faulted in. */
 	if (variant->flags)
@@ -417,9 +433,11 @@ TEST_F(hostile, frames)
 		struct frame	frame0;
 		/* Entries that are right. */
 		unsigned int	nr_want;
+		/* The last of them is where a stack may end. */
+		bool		ends;
 	} cases[] = {
 		{ "good",		FRAME0,
-		  { FRAME1, RA(0) },	3 },
+		  { FRAME1, RA(0) },	3,	true },
 		{ "loop",		FRAME0,
 		  { FRAME0, RA(0) },	2 },
 		{ "backwards",		FRAME0,
@@ -429,7 +447,7 @@ TEST_F(hostile, frames)
 		{ "fp below sp",	STACK_ADDR + 64,
 		  { 0, RA(0) },		1 },
 		{ "fp is 0",		0,
-		  { 0, RA(0) },		1 },
+		  { 0, RA(0) },		1,	true },
 		{ "fp misaligned",	FRAME0 + 4,
 		  { FRAME1, RA(0) },	1 },
 		{ "next misaligned",	FRAME0,
@@ -485,6 +503,11 @@ TEST_F(hostile, frames)
 						PERF_RECORD_SAMPLE, i), &ips);
 		EXPECT_TRUE(defer_same(ips, nr, self->want,
 				       cases[i].nr_want)) {
+			TH_LOG("%s", cases[i].what);
+		}
+		EXPECT_EQ(cases[i].ends ? 0 : DEFER_MISC_BROKEN,
+			  defer_nth(&self->s.log, DEFER_RECORD, i)->misc &
+			  (DEFER_MISC_CUT | DEFER_MISC_BROKEN)) {
 			TH_LOG("%s", cases[i].what);
 		}
 	}

@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "sframe_test.h"
 #include <pthread.h>
+#include <stdarg.h>
+#include "tracefs.h"
 #include "../kselftest_harness.h"
 
 #ifdef __x86_64__
@@ -426,6 +428,120 @@ TEST_F(sframe, parts_of_a_mapped_file)
 	image_unmap(&m);
 	image_free(&im);
 	close(fd);
+}
+
+/*
+ * As a program with a JIT may have it: ranges of one mapping are registered, and the
+ * stack comes through each of them and through what lies between.  What was looked up
+ * once need not be looked up again, though all of it is in one mapping.
+ *
+ *	| range 0 | gap | range 1 | gap | ... code_fp in each of them
+ *
+ * The kernel makes room by and by, hence the walks that do not count.
+ */
+#define RANGES		64
+#define GAPS		40
+#define PART		256UL
+#define WARM_WALKS	64
+#define COUNTED_WALKS	16
+
+/* Where code_fp is that was copied to this address, as if all the code was there. */
+static struct image_map part_map(unsigned long addr)
+{
+	struct image_map m = { .text = addr - (code_fp - code_begin) };
+
+	return m;
+}
+
+/* Sum of lookups=... in the trace, over all walks. */
+static int count_lookups(const struct tracefs *t, unsigned int *walks)
+{
+	static const char key[] = "lookups=";
+	static char text[65536];
+	int lookups = 0;
+	char *p = text;
+
+	*walks = 0;
+	if (tracefs_read(t, "trace", text, sizeof(text)) < 0)
+		return -1;
+	while ((p = strstr(p, key))) {
+		p += strlen(key);
+		lookups += atoi(p);
+		++*walks;
+	}
+	return lookups;
+}
+
+TEST_F(sframe, many_ranges_on_one_stack)
+{
+	static const char event[] = "events/unwind_user/unwind_user_walk/enable";
+	size_t len = code_fp_end - code_fp, table_len;
+	unsigned int i, nr_want, walks = 0, n = 0;
+	struct image_map part;
+	unsigned char *tables;
+	unsigned char *text;
+	struct tracefs t;
+	int ret, before;
+
+	ASSERT_GE(PART / 2, len);
+	text = mmap(NULL, 2 * RANGES * PART, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, text);
+	tables = mmap(NULL, RANGES * SFRAME_MAX_SIZE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, tables);
+	for (i = 0; i < 2 * RANGES; i++)
+		memcpy(text + i * PART, code_fp, len);
+	ASSERT_EQ(0, mprotect(text, 2 * RANGES * PART, PROT_READ | PROT_EXEC));
+
+	ret = tracefs_open(&t, "unwind_ranges");
+	if (ret)
+		SKIP(return, "no tracefs: %s", strerror(-ret));
+	ASSERT_EQ(0, jit_add(&self->jit));
+	chain_begin(&self->c, &self->jit.map);
+	for (i = 0; i < RANGES; i++) {
+		unsigned char *table = tables + i * SFRAME_MAX_SIZE;
+		unsigned long addr = (unsigned long)text + 2 * i * PART;
+
+		part = part_map(addr);
+		table_len = sframe_build(table, &variant->sframe, (__u64)table,
+					 part.text);
+		ASSERT_EQ(0, sframe_add(table, table_len, addr, addr + len));
+		chain_add(&self->c, &part, code_fp);
+		if (i >= GAPS)
+			continue;
+		part = part_map(addr + PART);
+		chain_add(&self->c, &part, code_fp);
+	}
+	chain_add(&self->c, &self->jit.map, code_leaf);
+	nr_want = chain_expect(&self->c, self->want,
+			       image_addr(&self->jit.map, code_leaf_ip), -1);
+
+	SESSION_OPEN(&self->s);
+	for (i = 0; i < WARM_WALKS; i++) {
+		/* The first one: how much there is to look up. */
+		ASSERT_EQ(0, tracefs_write(&t, event, "%d", !i));
+		chain_sample(&self->c);
+		EXPECT_NEXT(&self->s, n, self->want, nr_want, "%u", n);
+		n++;
+	}
+	before = count_lookups(&t, &walks);
+	EXPECT_EQ(1, walks);
+	EXPECT_LE(RANGES, before);
+
+	/* Nothing in between that changes mappings. */
+	ASSERT_EQ(0, tracefs_write(&t, event, "1"));
+	for (i = 0; i < COUNTED_WALKS; i++)
+		chain_sample(&self->c);
+	ASSERT_EQ(0, tracefs_write(&t, event, "0"));
+	ret = count_lookups(&t, &walks);
+	TH_LOG("%d lookups in the first walk, %d in the last %u", before, ret - before,
+	       COUNTED_WALKS);
+	EXPECT_EQ(1 + COUNTED_WALKS, walks);
+	/* The first of them may come behind a change that the test made. */
+	EXPECT_GE(2 * before + RANGES, ret);
+	EXPECT_EQ(0, tracefs_write(&t, "trace", ""));
+	EXPECT_EQ(0, tracefs_close(&t));
 }
 
 TEST_F(sframe, section_overwritten)

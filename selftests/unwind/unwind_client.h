@@ -27,6 +27,14 @@ enum unwind_client_ctx {
 #define UNWIND_CLIENT_REQUEST(client, ctx)	\
 	_IO('u', (ctx) * UNWIND_CLIENTS + (client))
 
+/*
+ * Be a virtual CPU that enters its guest so many times, with a request each time
+ * that its work runs before the guest: a system call with two arguments, too.
+ */
+#define UNWIND_CLIENT_GUEST_ENTRIES	200
+#define UNWIND_CLIENT_VCPU(client, ctx)	\
+	_IO('g', (ctx) * UNWIND_CLIENTS + (client))
+
 enum unwind_client_op {
 	UNWIND_OP_REGISTER,
 	UNWIND_OP_UNREGISTER,
@@ -44,8 +52,10 @@ enum unwind_client_op {
 	UNWIND_OP_CALLBACK_CTX,
 	/* How often it does so. */
 	UNWIND_OP_CALLBACK_REQUESTS,
-	/* Before registering: set unwind_deferred_client::reuse. */
-	UNWIND_OP_REUSE,
+	/* The callback makes that request for this client; -1: for its own. */
+	UNWIND_OP_CALLBACK_CLIENT,
+	/* Each request of the callback wants a stack that is so much deeper. */
+	UNWIND_OP_CALLBACK_DEEPER,
 	/*
 	 * The system call that requests does so again, in this context, when the
 	 * deferred work is done; -1: it does not.

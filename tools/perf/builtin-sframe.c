@@ -426,9 +426,13 @@ out_error:
 static void print_check(const struct sframe_check *check)
 {
 	printf("%" PRIu64 " bytes described, %.3f%% same, signal %" PRIu64 ", missing %" PRIu64
-	       ", different %" PRIu64 ", extra %" PRIu64 "\n", check->described,
+	       ", different %" PRIu64 ", extra %" PRIu64 ", unread %" PRIu64, check->described,
 	       percent(check->same, check->described), check->signal, check->missing,
-	       check->different, check->extra);
+	       check->different, check->extra, check->unread);
+	if (check->unreadable)
+		printf(", unreadable FDEs %" PRIu64, check->unreadable);
+	printf("; %.3f%% of %" PRIu64 " executable bytes described\n",
+	       percent(check->code_described, check->code), check->code);
 }
 
 static void check_file(size_t index, void *arg)
@@ -451,7 +455,8 @@ static void check_file(size_t index, void *arg)
 		err = read_file(totals->table, &table.data, &table.size);
 	else
 		err = sframe_table__build(&table, fd);
-	if (!err)
+	/* Without a table all that the file describes is missing. */
+	if (!err || err == -ENODATA)
 		err = sframe_table__check(&table, fd, &check);
 	if (check.log)
 		fclose(check.log);
@@ -460,12 +465,16 @@ static void check_file(size_t index, void *arg)
 	if (err) {
 		report_error(totals, file, err);
 	} else {
+		totals->check.code	+= check.code;
+		totals->check.code_described += check.code_described;
 		totals->check.described	+= check.described;
 		totals->check.same	+= check.same;
 		totals->check.signal	+= check.signal;
 		totals->check.missing	+= check.missing;
 		totals->check.different	+= check.different;
 		totals->check.extra	+= check.extra;
+		totals->check.unread	+= check.unread;
+		totals->check.unreadable += check.unreadable;
 		if (!file->found || verbose > 0 || check.different || check.extra) {
 			printf("%s: ", file->path);
 			print_check(&check);

@@ -2,52 +2,57 @@
 #ifndef _LINUX_UNWIND_DEFERRED_H
 #define _LINUX_UNWIND_DEFERRED_H
 
+#include <linux/context_tracking_state.h>
 #include <linux/errno.h>
-#include <linux/jump_label.h>
+#include <linux/jump_label_ratelimit.h>
 #include <linux/sched.h>
 #include <linux/unwind_deferred_types.h>
 
 /**
  * struct unwind_user_trace - A user stack
- * @nr:		Number of @entries; 0 if memory for the walk was lacking
+ * @nr:		Number of @entries; there is always one, unless the instruction pointer
+ *		is no user address
+ * @end:	Why there are no more
  * @entries:	The interrupted instruction pointer, unless that is no user
  *		address, then the return addresses from the innermost to the
  *		outermost
  */
 struct unwind_user_trace {
 	unsigned int			nr;
+	enum unwind_user_end		end;
 	const unsigned long		*entries;
 };
 
 /**
  * struct unwind_deferred_client - Someone who wants user stacks
  * @callback:	Receives a stack that this client asked for
- * @reuse:	A request may be answered with the cookie of a stack that @callback
- *		has already received in this kernel entry; no call follows then.
- *		Not to be changed while the client is registered.
  * @id:		Bit of this client, private to the interface
+ * @born:	Since when it is registered, private to the interface: an older
+ *		request with its bit was made by the client that had the bit before
  *
  * @callback runs in the task that the request was made for, in task context
  * with interrupts enabled. The caller holds an SRCU read lock and, during
  * execve(), the cred_guard_mutex. It may sleep, and it may use the trace until it
- * returns. It must not unregister a client. Requests that it makes or causes from
- * task context are refused.
+ * returns. It must not unregister a client. Requests that it makes or causes for the
+ * stack that it was called with get that cookie, and no call follows, unless
+ * unwind_deferred_renew() is called.
  */
 struct unwind_deferred_client {
 	void (*callback)(struct unwind_deferred_client *client,
 			 const struct unwind_user_trace *trace, u64 cookie);
-	bool				reuse;
 	int				id;
+	unsigned long			born;
 };
 
 #ifdef CONFIG_UNWIND_USER
 
-DECLARE_STATIC_KEY_FALSE(unwind_deferred_key);
+extern struct static_key_false_deferred unwind_deferred_key;
 
 int unwind_deferred_register(struct unwind_deferred_client *client);
 void unwind_deferred_unregister(struct unwind_deferred_client *client);
 void unwind_deferred_enable(void);
 void unwind_deferred_disable(void);
+void unwind_deferred_renew(void);
 int unwind_deferred_request(struct unwind_deferred_client *client,
 			    const struct pt_regs *regs, unsigned int depth,
 			    u64 *cookie);
@@ -60,24 +65,60 @@ void unwind_deferred_task_dead(void);
 void unwind_deferred_kick(void);
 
 /**
+ * unwind_deferred_enter_from_user_mode - User code has run
+ *
+ * Requests have a way out of the kernel ahead of them again.
+ *
+ * Context: Interrupts disabled, on the way into the kernel, after context tracking.
+ */
+static __always_inline void unwind_deferred_enter_from_user_mode(void)
+{
+	if (context_tracking_enabled_this_cpu() &&
+	    current->unwind_info.barred == UNWIND_BARRED_LEAVING)
+		WRITE_ONCE(current->unwind_info.barred, UNWIND_BARRED_NOT);
+}
+
+/**
  * unwind_deferred_exit_to_user_mode - User code is about to run
  *
- * It will change its stack, so a stack that was walked in this kernel entry is
+ * It will change its stack, so a stack that was delivered in this kernel entry is
  * of no use for the next one. Unless a request was made after the last look at the
  * task's work: that must not wait until the next entry, so the task comes back
- * before it runs user code.
+ * before it runs user code. Context tracking has tracepoints after this, on CPUs in
+ * nohz_full, where nothing brings it back.
  *
  * Context: Interrupts disabled, on the way out of the kernel, after what can be
  *	    traced there but for context tracking, on CPUs in nohz_full.
  */
 static __always_inline void unwind_deferred_exit_to_user_mode(void)
 {
-	if (!static_branch_unlikely(&unwind_deferred_key))
+	if (!static_branch_unlikely(&unwind_deferred_key.key))
 		return;
 
 	if (unlikely(READ_ONCE(current->unwind_info.request)))
 		unwind_deferred_kick();
 	else
+		current->unwind_info.rounds = 0;
+
+	if (context_tracking_enabled_this_cpu() &&
+	    current->unwind_info.barred == UNWIND_BARRED_NOT)
+		WRITE_ONCE(current->unwind_info.barred, UNWIND_BARRED_LEAVING);
+}
+
+/**
+ * unwind_deferred_enter_guest - A guest is about to run
+ *
+ * For its virtual CPU's task this counts as leaving the kernel: it may go on so for
+ * days, and samples should not be far from the stack that they refer to. A request
+ * that came too late for the work before this is served after the guest; the
+ * task's user stack is still the same then.
+ *
+ * Context: Interrupts disabled.
+ */
+static __always_inline void unwind_deferred_enter_guest(void)
+{
+	if (static_branch_unlikely(&unwind_deferred_key.key) &&
+	    !READ_ONCE(current->unwind_info.request))
 		current->unwind_info.rounds = 0;
 }
 
@@ -91,6 +132,7 @@ static inline int unwind_deferred_register(struct unwind_deferred_client *client
 static inline void unwind_deferred_unregister(struct unwind_deferred_client *client) { }
 static inline void unwind_deferred_enable(void) { }
 static inline void unwind_deferred_disable(void) { }
+static inline void unwind_deferred_renew(void) { }
 
 static inline int unwind_deferred_request(struct unwind_deferred_client *client,
 					  const struct pt_regs *regs,
@@ -104,7 +146,9 @@ static inline void unwind_deferred_task_exec_begin(void) { }
 static inline void unwind_deferred_task_exec_end(void) { }
 static inline void unwind_deferred_task_exit(void) { }
 static inline void unwind_deferred_task_dead(void) { }
+static __always_inline void unwind_deferred_enter_from_user_mode(void) { }
 static __always_inline void unwind_deferred_exit_to_user_mode(void) { }
+static __always_inline void unwind_deferred_enter_guest(void) { }
 
 #endif /* CONFIG_UNWIND_USER */
 

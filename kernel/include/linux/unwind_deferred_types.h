@@ -6,6 +6,7 @@
 #include <linux/unwind_user_types.h>
 
 struct unwind_task_cache;
+struct unwind_task_gprs;
 struct unwind_user_rules;
 
 /**
@@ -13,11 +14,14 @@ struct unwind_user_rules;
  * @UNWIND_BARRED_NOT:	It may
  * @UNWIND_BARRED_EXEC:	It executes a new program; until that starts, the user
  *			registers are of the old one and say nothing about mm
+ * @UNWIND_BARRED_LEAVING: It is past its last work before user mode, on a CPU with
+ *			context tracking, or in user mode; bars task context only
  * @UNWIND_BARRED_DEAD:	It oopsed; nothing of it can be trusted
  */
 enum unwind_barred {
 	UNWIND_BARRED_NOT,
 	UNWIND_BARRED_EXEC,
+	UNWIND_BARRED_LEAVING,
 	UNWIND_BARRED_DEAD,
 };
 
@@ -25,46 +29,56 @@ enum unwind_barred {
  * struct unwind_task_info - Deferred unwinding, state of a task
  * @request:	%UNWIND_REQUEST_CLAIMED while a request is being set up, then
  *		%UNWIND_REQUEST_PENDING and a bit per client that asked; 0 if none
- * @cookie:	Names the pending request; not valid unless one is pending
- * @regs:	User registers at the pending request
- * @gprs:	All of them, for rules that need more; memory that the first walk
- *		allocates, so the first request has none
- * @gprs_known:	@gprs are those of the pending request
- * @rules:	What walks remember of unwind tables; allocated by the first one
+ * @cookie:	Names the stack of @regs in this kernel entry
+ * @regs:	User registers at the pending request, or at the last one
+ * @gprs:	All of them, for rules that need more; memory that a walk allocates,
+ *		so the first request has none
+ * @rules:	What the task's walks remember; allocated by the first one
  * @depth:	Deepest stack that a client of the pending request wants; once
  *		it has been walked, how deep it is, and %UNWIND_DEPTH_WALKED
- * @rounds:	Requests served since the kernel was entered; 0 says that the
- *		stack in @cache, if any, is of an earlier entry
- * @in_work:	The deferred work is running
+ * @epoch:	When @regs were taken, to know stale bits in @request and @served
+ * @served:	Clients that have received the stack of @regs
+ * @cpu:	Where they have
+ * @rounds:	Deliveries since the kernel was entered; 0 says that @served and
+ *		what was walked are of an earlier entry
  * @barred:	Whether requests can be made, see &enum unwind_barred
+ * @memory:	Who may free @cache, @gprs and @rules: the task while it serves a
+ *		request, otherwise whoever takes it first
  * @work:	Brings the task to the deferred work
- * @cache:	Memory of the walk; allocated by the first one, freed at exit
+ * @cache:	The stack of @regs, if @depth says so and the memory is still there;
+ *		allocated by a walk
  *
  * All fields belong to the task itself: they are written in its context, in
- * task context or in an interrupt or NMI on top of it, never by another CPU.
- * The exception is unwind_deferred_unregister(), which clears one client's bit
- * in @request.
+ * task context or in an interrupt or NMI on top of it. The exception is reclaim,
+ * which takes memory away.
  *
  * ============ ================================= ===============================
  * field        written by                        when
  * ============ ================================= ===============================
  * @request     task, IRQ, NMI: cmpxchg           asking
- *              task: xchg to 0                   the deferred work
- *              other CPU: atomic andnot          a client unregisters
+ *              task: cmpxchg to 0                the deferred work
  * @cookie,     task, IRQ, NMI                    @request is CLAIMED by the
  * @regs,                                         writer, so nested contexts
- * *@gprs,                                        keep off
- * @gprs_known,                                   (@gprs_known also by the first
- * @work                                          walk, with a request pending)
+ * @epoch,                                        keep off
+ * *@gprs,                                        (*@gprs also by the walk that
+ * @work                                          allocates it, before others
+ *                                                can see it)
+ * @served      task, IRQ, NMI                    @request is CLAIMED by the
+ *                                                writer
+ *              task                              the deferred work, while
+ *                                                @request is PENDING
  * @depth       task, IRQ, NMI: cmpxchg           asking
  *              task: cmpxchg                     the deferred work
  * @rounds      task                              the deferred work; return to
- *                                                user mode with IRQs off
- * @in_work,    task                              the deferred work; exec, exit
- * @barred,
- * @cache,
- * @gprs,
- * @rules
+ *                                                user mode and entry of a guest
+ *                                                with IRQs off; exec
+ * @barred      task                              exec; return to and from user
+ *                                                mode with IRQs off; oops
+ * @cpu         task                              the deferred work
+ * @memory      task, other CPU: cmpxchg          before and after the next three
+ * @cache,      task                              the deferred work; exec, exit;
+ * @gprs,                                         @memory is the task's
+ * @rules       other CPU: to NULL                reclaim; @memory is the other's
  * ============ ================================= ===============================
  *
  * What an NMI sees between any two instructions is told in
@@ -74,13 +88,15 @@ struct unwind_task_info {
 	unsigned long			request;
 	u64				cookie;
 	struct unwind_user_regs		regs;
+	unsigned long			epoch;
+	unsigned long			served;
 	unsigned int			depth;
+	int				cpu;
 	u8				rounds;
-	u8				in_work;
 	u8				barred;
+	u8				memory;
 #ifdef CONFIG_UNWIND_USER_SFRAME
-	u8				gprs_known;
-	struct unwind_user_gprs		*gprs;
+	struct unwind_task_gprs		*gprs;
 	struct unwind_user_rules	*rules;
 #endif
 	struct callback_head		work;

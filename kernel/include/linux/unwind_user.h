@@ -43,12 +43,14 @@ enum unwind_user_result {
  *		@table, too
  * @fp:		By frame pointer
  * @entry:	As a function that had no frame yet or any more
+ * @lookups:	How often the walk had to look for the section of a frame
  */
 struct unwind_user_stats {
 	unsigned int	table;
 	unsigned int	supplied;
 	unsigned int	fp;
 	unsigned int	entry;
+	unsigned int	lookups;
 };
 
 /**
@@ -102,9 +104,32 @@ void unwind_user_start(struct unwind_user_state *state,
 		       const struct unwind_user_gprs *gprs,
 		       struct unwind_user_rules *rules);
 enum unwind_user_result unwind_user_next(struct unwind_user_state *state);
-unsigned int unwind_user(const struct unwind_user_regs *regs,
-			 const struct unwind_user_gprs *gprs,
-			 struct unwind_user_rules *rules,
-			 unsigned long *entries, unsigned int max);
+enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
+				      const struct unwind_user_gprs *gprs,
+				      struct unwind_user_rules *rules,
+				      unsigned long *entries, unsigned int max,
+				      unsigned int *nr);
+
+/**
+ * unwind_user - unwind_user_walk(), where it does not matter why the walk ended
+ * @regs:	As there
+ * @gprs:	As there
+ * @rules:	As there
+ * @entries:	As there
+ * @max:	As there
+ *
+ * Return: The number of @entries filled.
+ */
+static inline unsigned int unwind_user(const struct unwind_user_regs *regs,
+				       const struct unwind_user_gprs *gprs,
+				       struct unwind_user_rules *rules,
+				       unsigned long *entries, unsigned int max)
+{
+	unsigned int nr;
+
+	unwind_user_walk(regs, gprs, rules, entries, max, &nr);
+
+	return nr;
+}
 
 #endif /* _LINUX_UNWIND_USER_H */

@@ -5,6 +5,20 @@
 #include <linux/types.h>
 
 /**
+ * enum unwind_user_end - Why a stack has no more entries
+ * @UNWIND_USER_END_OUTERMOST: The outermost frame was reached
+ * @UNWIND_USER_END_CUT:	It is as deep as was wanted; there may be more
+ * @UNWIND_USER_END_BROKEN:	A frame's caller could not be found
+ * @UNWIND_USER_END_NOMEM:	There was no memory for more
+ */
+enum unwind_user_end {
+	UNWIND_USER_END_OUTERMOST,
+	UNWIND_USER_END_CUT,
+	UNWIND_USER_END_BROKEN,
+	UNWIND_USER_END_NOMEM,
+};
+
+/**
  * struct unwind_user_regs - The user registers that a walk starts from
  * @ip:		Instruction pointer, without @cs_base
  * @sp:		Stack pointer, without @ss_base

@@ -13,6 +13,9 @@
  * The event nmi_skid samples in a mode that it excludes, too: as if it had been in
  * the other one when the counter overflowed, and the NMI had come late.
  *
+ * The event nmi_early takes the callchain before it calls perf_event_overflow(), as
+ * drivers do that sample by precise hardware.
+ *
  * Events count nanoseconds, as cpu-clock does, hence "-c 1000000" and "-F 500"
  * do what they say, as far as the rate of NMIs (parameter hz) allows.
  *
@@ -45,6 +48,7 @@
 #define NMI_PMU_NAME		"perf_nmi_pmu"
 /* attr.config */
 #define NMI_PMU_EVENT_SKID	1
+#define NMI_PMU_EVENT_EARLY	2
 /* Events that can count on one CPU at a time. */
 #define NMI_PMU_MAX_EVENTS	8
 #define NMI_PMU_MIN_HZ		1
@@ -98,24 +102,25 @@ module_param(external, bool, 0444);
 MODULE_PARM_DESC(external, "Send no NMIs, sample at those of others (N)");
 
 /*
- * perf_event_overflow() is for built-in drivers and not exported.  A kprobe
- * knows its address; it is never armed.
+ * What is for built-in drivers is not exported.  A kprobe knows its address; it is
+ * never armed.
  */
 static int (*overflow)(struct perf_event *event, struct perf_sample_data *data,
 		       struct pt_regs *regs);
 
-static int __init nmi_pmu_find_overflow(void)
+static struct perf_callchain_entry *(*callchain_early)(struct perf_event *event,
+						       struct pt_regs *regs);
+
+static void * __init nmi_pmu_find(const char *name)
 {
 	struct kprobe kp = {
-		.symbol_name	= "perf_event_overflow",
+		.symbol_name	= name,
 		.flags		= KPROBE_FLAG_DISABLED,
 	};
 	void *addr;
-	int ret;
 
-	ret = register_kprobe(&kp);
-	if (ret)
-		return ret;
+	if (register_kprobe(&kp))
+		return NULL;
 	addr = kp.addr;
 	unregister_kprobe(&kp);
 #ifdef CONFIG_X86_KERNEL_IBT
@@ -123,8 +128,7 @@ static int __init nmi_pmu_find_overflow(void)
 	if (is_endbr(*(u32 *)(addr - ENDBR_INSN_SIZE)))
 		addr -= ENDBR_INSN_SIZE;
 #endif
-	overflow = addr;
-	return 0;
+	return addr;
 }
 
 /* ---- Events: all of it on the event's CPU, interrupts off ---------------- */
@@ -230,6 +234,18 @@ static bool nmi_pmu_excluded(struct perf_event *event, struct pt_regs *regs)
 	return event->attr.exclude_kernel;
 }
 
+/* perf_sample_save_callchain_early() */
+static void nmi_pmu_save_callchain(struct perf_event *event,
+				   struct perf_sample_data *data,
+				   struct pt_regs *regs)
+{
+	if (!(event->attr.sample_type & PERF_SAMPLE_CALLCHAIN))
+		return;
+	data->callchain = callchain_early(event, regs);
+	data->dyn_size += (1 + data->callchain->nr) * sizeof(u64);
+	data->sample_flags |= PERF_SAMPLE_CALLCHAIN;
+}
+
 static void nmi_pmu_tick(struct perf_event *event, struct pt_regs *regs)
 {
 	struct hw_perf_event *hwc = &event->hw;
@@ -259,6 +275,8 @@ static void nmi_pmu_tick(struct perf_event *event, struct pt_regs *regs)
 	}
 	hwc->last_period = hwc->sample_period;
 	perf_sample_data_init(&data, 0, hwc->last_period);
+	if (event->attr.config == NMI_PMU_EVENT_EARLY)
+		nmi_pmu_save_callchain(event, &data, regs);
 	if (overflow(event, &data, regs))
 		nmi_pmu_stop(event, 0);
 }
@@ -383,7 +401,7 @@ static int nmi_pmu_event_init(struct perf_event *event)
 {
 	if (event->attr.type != event->pmu->type)
 		return -ENOENT;
-	if (event->attr.config > NMI_PMU_EVENT_SKID || has_branch_stack(event))
+	if (event->attr.config > NMI_PMU_EVENT_EARLY || has_branch_stack(event))
 		return -EOPNOTSUPP;
 	if (event->attr.precise_ip)
 		return -EOPNOTSUPP;
@@ -402,11 +420,13 @@ static int nmi_pmu_event_init(struct perf_event *event)
 
 PMU_EVENT_ATTR_STRING(nmi, nmi_pmu_attr_nmi, "event=0");
 PMU_EVENT_ATTR_STRING(nmi_skid, nmi_pmu_attr_nmi_skid, "event=1");
+PMU_EVENT_ATTR_STRING(nmi_early, nmi_pmu_attr_nmi_early, "event=2");
 PMU_FORMAT_ATTR(event, "config:0-7");
 
 static struct attribute *nmi_pmu_events[] = {
 	&nmi_pmu_attr_nmi.attr.attr,
 	&nmi_pmu_attr_nmi_skid.attr.attr,
+	&nmi_pmu_attr_nmi_early.attr.attr,
 	NULL,
 };
 
@@ -466,10 +486,11 @@ static int __init nmi_pmu_init(void)
 		pr_info("one CPU alone cannot send itself NMIs in user mode\n");
 		return -ENODEV;
 	}
-	ret = nmi_pmu_find_overflow();
-	if (ret) {
-		pr_info("perf_event_overflow() not found: %d\n", ret);
-		return ret;
+	overflow = nmi_pmu_find("perf_event_overflow");
+	callchain_early = nmi_pmu_find("perf_callchain_early");
+	if (!overflow || !callchain_early) {
+		pr_info("perf_event_overflow() or perf_callchain_early() not found\n");
+		return -ENOENT;
 	}
 	for_each_possible_cpu(cpu) {
 		struct hrtimer *t = per_cpu_ptr(&nmi_pmu_cpus.timer, cpu);

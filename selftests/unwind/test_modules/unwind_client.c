@@ -10,9 +10,11 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
+#include <linux/entry-kvm.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
+#include <linux/kvm_host.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -44,6 +46,8 @@ struct client {
 	unsigned int			request_sleep;
 	int				also;
 	int				callback_ctx;
+	int				callback_client;
+	unsigned int			callback_deeper;
 	int				after_ctx;
 	atomic_t			callback_requests;
 	/*
@@ -206,7 +210,7 @@ static void client_callback(struct unwind_deferred_client *client,
 	struct client *c = container_of(client, struct client, client);
 	unsigned int i, ms;
 	u64 nested = 0;
-	int ctx;
+	int ctx, other;
 
 	atomic_inc(&c->running);
 	atomic64_inc(&c->begun);
@@ -225,8 +229,11 @@ static void client_callback(struct unwind_deferred_client *client,
 	if (ms)
 		msleep(ms);
 	ctx = READ_ONCE(c->callback_ctx);
+	other = READ_ONCE(c->callback_client);
 	if (ctx >= 0 && atomic_add_unless(&c->callback_requests, -1, 0)) {
-		c->nested_ret = client_request_from(c, ctx, &nested);
+		WRITE_ONCE(c->depth, c->depth + READ_ONCE(c->callback_deeper));
+		c->nested_ret = client_request_from(other < 0 ? c : &clients[other],
+						    ctx, &nested);
 		c->nested_cookie = nested;
 	}
 	atomic64_inc(&c->ended);
@@ -354,10 +361,15 @@ static int client_do_ctl(const struct unwind_client_ctl *ctl)
 			return -EINVAL;
 		atomic_set(&c->callback_requests, ctl->arg);
 		return 0;
-	case UNWIND_OP_REUSE:
-		if (c->registered)
-			return -EBUSY;
-		c->client.reuse = ctl->arg;
+	case UNWIND_OP_CALLBACK_CLIENT:
+		if (ctl->arg < -1 || ctl->arg >= UNWIND_CLIENTS)
+			return -EINVAL;
+		WRITE_ONCE(c->callback_client, ctl->arg);
+		return 0;
+	case UNWIND_OP_CALLBACK_DEEPER:
+		if (ctl->arg < 0 || ctl->arg > UNWIND_CLIENT_ENTRIES)
+			return -EINVAL;
+		WRITE_ONCE(c->callback_deeper, ctl->arg);
 		return 0;
 	case UNWIND_OP_AFTER_CTX:
 		if (ctl->arg < -1 || ctl->arg >= UNWIND_CTX_NR)
@@ -477,6 +489,43 @@ static long client_do_request(unsigned int nr)
 	return ret;
 }
 
+#ifdef CONFIG_KVM_XFER_TO_GUEST_WORK
+
+/* What KVM_RUN does, but for the guest. */
+static long client_do_vcpu(unsigned int nr)
+{
+	struct client *c = &clients[nr % UNWIND_CLIENTS];
+	int i, ret;
+
+	for (i = 0; i < UNWIND_CLIENT_GUEST_ENTRIES; i++) {
+		u64 cookie = 0;
+
+		ret = client_request_from(c, nr / UNWIND_CLIENTS, &cookie);
+		if (ret)
+			return ret;
+		if (signal_pending(current))
+			return -EINTR;
+		ret = xfer_to_guest_mode_handle_work(NULL);
+		if (ret)
+			return ret;
+
+		local_irq_disable();
+		guest_timing_enter_irqoff();
+		guest_timing_exit_irqoff();
+		local_irq_enable();
+	}
+	return 0;
+}
+
+#else /* !CONFIG_KVM_XFER_TO_GUEST_WORK */
+
+static long client_do_vcpu(unsigned int nr)
+{
+	return -EOPNOTSUPP;
+}
+
+#endif /* CONFIG_KVM_XFER_TO_GUEST_WORK */
+
 static long client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct unwind_client_ctl ctl;
@@ -484,6 +533,8 @@ static long client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 	if (_IOC_TYPE(cmd) == 'u')
 		return client_do_request(_IOC_NR(cmd));
+	if (_IOC_TYPE(cmd) == 'g')
+		return client_do_vcpu(_IOC_NR(cmd));
 
 	switch (cmd) {
 	case UNWIND_CLIENT_CTL:
@@ -514,6 +565,7 @@ static int client_fop_open(struct inode *inode, struct file *file)
 		c->client.id = -1;
 		c->also = -1;
 		c->callback_ctx = -1;
+		c->callback_client = -1;
 		c->after_ctx = -1;
 		c->depth = UNWIND_CLIENT_ENTRIES;
 	}

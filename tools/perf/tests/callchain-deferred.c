@@ -952,25 +952,28 @@ static int test__deferred_hold_back(struct test_suite *test __maybe_unused,
 	DELIVERED("recent", RECORD, RECORD, 0x5100);
 	CHECK("stats", !check_stats(fake.cd, 6, 0, 0, 0));
 
-	/* Many records, and samples that come after all of them */
+	/* A task that is stopped, after its record was written */
 	for (int i = 0; i < 200; i++) {
 		CHECK("put", !put_deferred_record(&fake, COOKIE(100 + i), 1, 50, 0x6000 + 2 * i));
 		fake.nr = 0;
 	}
-	CHECK("put", !put_deferred_sample(&fake, COOKIE(299), 1, 51) &&
-		     !put_deferred_sample(&fake, COOKIE(100), 1, 52) &&
-		     !put_deferred_sample(&fake, COOKIE(100), 1, 1050));
-	DELIVERED("within the age", 0x6000 + 2 * 199, 0x6000, 0x6000);
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(100), 1, 51) &&
+		     !put_deferred_sample(&fake, COOKIE(5), 1, 52));
+	DELIVERED("kept", 0x6000, 0x5100);
+	CHECK("stats", !check_stats(fake.cd, 8, 0, 0, 0));
 
-	/* Later, a few records are left, the newest ones. */
-	CHECK("put", !put_deferred_record(&fake, COOKIE(300), 1, 1051, 0x7000) &&
-		     !put_deferred_sample(&fake, COOKIE(300 - 63), 1, 1052) &&
-		     !put_deferred_sample(&fake, COOKIE(300 - 64), 1, 1053));
-	DELIVERED("newest", RECORD, 0x6000 + 2 * (200 - 63));
+	/* More records than are kept */
+	for (int i = 0; i < 20000; i++) {
+		CHECK("put", !put_deferred_record(&fake, COOKIE(300 + i), 1, 53, 0x6000 + 2 * i));
+		fake.nr = 0;
+	}
+	CHECK("put", !put_deferred_sample(&fake, COOKIE(20299), 1, 54) &&
+		     !put_deferred_sample(&fake, COOKIE(100), 1, 55));
+	DELIVERED("newest", 0x6000 + 2 * 19999);
 	CHECK("flush", !callchain_deferred__flush(fake.cd));
 	DELIVERED("oldest", NO_RECORD);
 	/* Tid 1 has not been seen since. */
-	CHECK("stats", !check_stats(fake.cd, 10, 1, 0, 0));
+	CHECK("stats", !check_stats(fake.cd, 9, 1, 0, 0));
 	ret = TEST_OK;
 out:
 	fake_pipe__exit(&fake);

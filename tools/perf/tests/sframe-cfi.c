@@ -430,6 +430,7 @@ static int test__sframe_cfi_rules(struct test_suite *test __maybe_unused,
 /* Whatever is in a file: no crash, and what comes out is a sound table. */
 static int build_damaged(int fd)
 {
+	struct sframe_check check = { };
 	struct sframe_reader reader;
 	struct sframe_table table;
 	int err;
@@ -441,6 +442,12 @@ static int build_damaged(int fd)
 	else if (err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA ||
 		 err == -EFBIG || err == -EINVAL)
 		err = 0;
+	/* It need not be the same any more: what is undefined comes out as anything. */
+	if (!err)
+		sframe_table__check(&table, fd, &check);
+	if (check.same + check.signal + check.missing > check.described ||
+	    check.code_described > check.code)
+		err = -EINVAL;
 	sframe_table__exit(&table);
 
 	return err;
@@ -700,6 +707,149 @@ static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
 	return TEST_OK;
 }
 
+/* Compare a table that is made now with what the file describes. */
+static int check_image(const struct image *image, const struct sframe_check *expected)
+{
+	struct sframe_check check = { };
+	struct sframe_table table;
+	int ret, fd = open_image(image);
+
+	TEST_ASSERT_VAL("file", fd >= 0);
+
+	ret = sframe_table__build(&table, fd);
+	if (!ret || ret == -ENODATA)
+		ret = sframe_table__check(&table, fd, &check);
+	sframe_table__exit(&table);
+	close(fd);
+
+	pr_debug("%d: described %" PRIu64 " same %" PRIu64 " signal %" PRIu64 " missing %" PRIu64
+		 " unread %" PRIu64 " unreadable %" PRIu64 "; %" PRIu64 " of %" PRIu64 "\n",
+		 ret, check.described, check.same, check.signal, check.missing, check.unread,
+		 check.unreadable, check.code_described, check.code);
+
+	TEST_ASSERT_EQUAL("result", ret, 0);
+	TEST_ASSERT_VAL("described", check.described == expected->described);
+	TEST_ASSERT_VAL("same", check.same == expected->same);
+	TEST_ASSERT_VAL("signal", check.signal == expected->signal);
+	TEST_ASSERT_VAL("missing", check.missing == expected->missing);
+	TEST_ASSERT_VAL("unread", check.unread == expected->unread);
+	TEST_ASSERT_VAL("unreadable", check.unreadable == expected->unreadable);
+	TEST_ASSERT_VAL("different", !check.different && !check.extra);
+	TEST_ASSERT_VAL("code", check.code == expected->code);
+	TEST_ASSERT_VAL("code described", check.code_described == expected->code_described);
+
+	return TEST_OK;
+}
+
+/* It adds nothing to what the CIE says. */
+static void put_plain_fde(struct image *image, size_t eh_frame, size_t cie, u32 func, u32 size)
+{
+	size_t start = begin_fde(image, eh_frame, cie, func, size);
+
+	put(image, 0, 1);
+	end_entry(image, start);
+}
+
+#define UNREAD_CODE_SIZE	0x400
+
+/* FDEs that libdw does not get, each for another reason */
+static void build_unread(struct image *image)
+{
+	const size_t version = 8, program = version + sizeof("1zR") + 5;
+	Elf64_Shdr shdrs[4] = {
+		[1] = {
+			.sh_name = NAME_EH_FRAME, .sh_type = SHT_PROGBITS,
+			.sh_flags = SHF_ALLOC, .sh_addr = EH_FRAME, .sh_addralign = 8,
+		},
+		/* The code; the rest of the segment is something else. */
+		[2] = {
+			.sh_name = NAME_NOTE, .sh_type = SHT_PROGBITS,
+			.sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = TEXT,
+			.sh_size = UNREAD_CODE_SIZE, .sh_addralign = 1,
+		},
+	};
+	size_t eh_frame, cie, no_cie, bad_cie;
+
+	begin_image(image);
+
+	eh_frame = image->size;
+	shdrs[1].sh_offset = eh_frame;
+	cie = put_cie(image, "zR");
+	bad_cie = put_cie(image, "zR");
+	image->data[bad_cie + program] = 0x3f;
+	no_cie = put_cie(image, "zR");
+	image->data[no_cie + version] = 99;
+
+	/* Good, but the first one starts before the code. */
+	put_plain_fde(image, eh_frame, cie, TEXT - 0x10, 0x20);
+	put_plain_fde(image, eh_frame, cie, TEXT + 0x10, 0x10);
+	/* The second one is within the first one. */
+	put_plain_fde(image, eh_frame, cie, TEXT + 0x20, 0x40);
+	put_plain_fde(image, eh_frame, cie, TEXT + 0x40, 0x10);
+	/* The program is outrageous; that of the CIE makes no sense; there is no CIE. */
+	put_hostile_fde(image, eh_frame, cie, TEXT + 0x80, 0x08);
+	put_plain_fde(image, eh_frame, bad_cie, TEXT + 0x90, 0x04);
+	put_plain_fde(image, eh_frame, no_cie, TEXT + 0xa0, 0x02);
+	/* Not found from the start of the section. */
+	put(image, 0, sizeof(u32));
+	put_plain_fde(image, eh_frame, cie, TEXT + 0xb0, 0x01);
+	/* Described, but not in a section with code */
+	put(image, 0, sizeof(u32));
+	put_plain_fde(image, eh_frame, cie, TEXT + 0x800, 0x100);
+	put(image, 0, sizeof(u32));
+	shdrs[1].sh_size = image->size - eh_frame;
+
+	end_image(image, shdrs, ARRAY_SIZE(shdrs));
+}
+
+/* What libdw does not get counts all the same. */
+static int test__sframe_cfi_check(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	/* One outrageous FDE; most of the code has none. */
+	const struct sframe_check of_rules = {
+		.code		= TEXT_SIZE,
+		.code_described	= 0x120,
+		.described	= 0x120,
+		.same		= 0x120 - 8 - 12 - 16 - 16 - 16,
+		.signal		= 16,
+		.missing	= 8 + 12 + 16 + 16,
+		.unread		= 16,
+	};
+	const struct sframe_check of_unread = {
+		.code		= UNREAD_CODE_SIZE,
+		.code_described	= 0x20 + 0x40 + 0x08 + 0x04 + 0x01,
+		.described	= 0x20 + 0x40 + 0x08 + 0x04 + 0x01 + 0x100,
+		.same		= 0x10 + 0x10,
+		.missing	= 0x10 + 0x30 + 0x08 + 0x04 + 0x01 + 0x100,
+		.unread		= 0x10 + 0x30 + 0x08 + 0x04 + 0x01 + 0x100,
+		.unreadable	= 1,
+	};
+	/* No table can be made of it. */
+	const struct sframe_check of_hidden = {
+		.code		= TEXT_SIZE,
+		.code_described	= 0x10,
+		.described	= 0x10,
+		.missing	= 0x10,
+		.unread		= 0x10,
+	};
+	struct image image;
+	int ret;
+
+	build_image(&image);
+	ret = check_image(&image, &of_rules);
+	if (ret)
+		return ret;
+
+	build_unread(&image);
+	ret = check_image(&image, &of_unread);
+	if (ret)
+		return ret;
+
+	build_hidden(&image, HIDE_BY_NUMBER);
+	return check_image(&image, &of_hidden);
+}
+
 /* A large section, but not one that is too large */
 #define LARGE		((off_t)128 << 20)
 #define NR_LARGE	4
@@ -854,6 +1004,12 @@ static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
 	return TEST_SKIP;
 }
 
+static int test__sframe_cfi_check(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
 static int test__sframe_cfi_large(struct test_suite *test __maybe_unused,
 				  int subtest __maybe_unused)
 {
@@ -879,6 +1035,7 @@ static struct test_case tests__sframe_cfi[] = {
 	TEST_CASE_REASON("Damaged files", sframe_cfi_damaged, "not built with libdw"),
 	TEST_CASE_REASON("Files with holes", sframe_cfi_holes, "not built with libdw"),
 	TEST_CASE_REASON("Hidden programs", sframe_cfi_hidden, "not built with libdw"),
+	TEST_CASE_REASON("Comparison with the file", sframe_cfi_check, "not built with libdw"),
 	TEST_CASE_REASON("Many large files", sframe_cfi_large, "not built with libdw"),
 	TEST_CASE_REASON("Signals of threads", sframe_cfi_signals, "not built with libdw"),
 	TEST_CASE_REASON("SHA-256", sframe_cfi_sha256, "not built with libdw"),

@@ -65,14 +65,15 @@
 #define MAX_TIES	32
 
 /*
- * Records that were delivered are kept for as long as samples wait, and in this
- * share of their memory, as their cookie can come again: the kernel records a stack
- * once for each time that a task enters it, and samples can follow. Live tools read
- * buffers one after the other, and so may see the record before the sample if the
- * task has changed the CPU in between. A few are always kept.
+ * Records are kept although nobody waits for them: samples that are taken after the
+ * record was written, before the task leaves the kernel, refer to it. A stopped task
+ * can stay there for long. Live tools read buffers one after the other, and so may
+ * see the record before the sample if the task has changed the CPU in between.
+ *
+ * At least so many, and as many as fit into this share of what may be held back.
  */
-#define RECENT_SHARE	4
 #define MIN_RECENT	64
+#define RECENT_SHARE	8
 
 /*
  * Tid and time are not here; they are read from the record itself in the rare case
@@ -204,6 +205,45 @@ bool callchain_deferred__has_size(const union perf_event *event, u16 id_hdr_size
 	room = event->header.size - FIXED_SIZE - id_hdr_size;
 
 	return event->callchain_deferred.nr <= room / sizeof(u64);
+}
+
+#define MISC_INCOMPLETE	(PERF_RECORD_MISC_CALLCHAIN_CUT | PERF_RECORD_MISC_CALLCHAIN_BROKEN)
+
+/**
+ * callchain_deferred__why_incomplete - did the kernel miss a part of the stack?
+ * @event: a PERF_RECORD_CALLCHAIN_DEFERRED, of which the header is read
+ *
+ * Return: the reason, in a word or two; NULL if the stack ended by itself.
+ */
+const char *callchain_deferred__why_incomplete(const union perf_event *event)
+{
+	switch (event->header.misc & MISC_INCOMPLETE) {
+	case PERF_RECORD_MISC_CALLCHAIN_CUT:
+		return "cut";
+	case PERF_RECORD_MISC_CALLCHAIN_BROKEN:
+		return "broken";
+	case MISC_INCOMPLETE:
+		return "no memory";
+	default:
+		return NULL;
+	}
+}
+
+static void count_incomplete(struct callchain_deferred *cd, const union perf_event *event)
+{
+	switch (event->header.misc & MISC_INCOMPLETE) {
+	case PERF_RECORD_MISC_CALLCHAIN_CUT:
+		cd->stats.cut++;
+		break;
+	case PERF_RECORD_MISC_CALLCHAIN_BROKEN:
+		cd->stats.broken++;
+		break;
+	case MISC_INCOMPLETE:
+		cd->stats.no_memory++;
+		break;
+	default:
+		break;
+	}
 }
 
 /* The header is in host byte order already. A record of a bad size is left. */
@@ -952,6 +992,7 @@ static int join(struct callchain_deferred *cd, struct perf_sample *sample, u64 o
 		struct perf_record_callchain_deferred *user = &record->callchain_deferred;
 
 		cd->stats.merged++;
+		count_incomplete(cd, record);
 		note_left_kernel(cd, sample->tid, order);
 
 		chain->ips[nr++] = PERF_CONTEXT_USER;
@@ -1112,22 +1153,14 @@ static bool event__is_record(const union perf_event *event)
 	return event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED;
 }
 
-static bool held__has_old_recent(struct held_events *held)
-{
-	struct held_event *oldest = list_first_entry(&held->recent, struct held_event, list);
-
-	return held->nr_recent > MIN_RECENT &&
-	       (held->recent_bytes > held->bounds->bytes / RECENT_SHARE ||
-		held->newest - oldest->stamp > held->bounds->age);
-}
-
 static void held__add_recent(struct held_events *held, struct held_event *record)
 {
 	list_add_tail(&record->list, &held->recent);
 	held->recent_bytes += held_event__bytes(record);
 	held->nr_recent++;
 
-	while (held__has_old_recent(held)) {
+	while (held->nr_recent > MIN_RECENT &&
+	       held->recent_bytes > held->bounds->bytes / RECENT_SHARE) {
 		struct held_event *oldest;
 
 		oldest = list_first_entry(&held->recent, struct held_event, list);
@@ -1370,6 +1403,9 @@ size_t callchain_deferred__fprintf_stats(struct callchain_deferred *cd, FILE *fp
 		       "unmatched", stats.unmatched, stats.lost);
 	if (stats.unmerged)
 		ret += fprintf(fp, "%20s samples: %9" PRIu64 "\n", "unmerged", stats.unmerged);
+	ret += fprintf(fp, "%20s samples: %9" PRIu64 "\n", "merged, cut", stats.cut);
+	ret += fprintf(fp, "%20s samples: %9" PRIu64 "\n", "merged, broken", stats.broken);
+	ret += fprintf(fp, "%20s samples: %9" PRIu64 "\n", "merged, no memory", stats.no_memory);
 
 	return ret;
 }

@@ -7,6 +7,12 @@
 #include <stdio.h>
 #include <linux/types.h>
 
+/* As of the kernel's header, until the tools' copy has them */
+#ifndef PERF_RECORD_MISC_CALLCHAIN_CUT
+#define PERF_RECORD_MISC_CALLCHAIN_CUT		(1 << 13)
+#define PERF_RECORD_MISC_CALLCHAIN_BROKEN	(1 << 14)
+#endif
+
 struct callchain_deferred;
 struct decomp;
 struct evlist;
@@ -30,6 +36,10 @@ typedef struct decomp *(*callchain_deferred__inflate_t)(void *arg, union perf_ev
  * @unmerged: their record came when they had been delivered
  * @lost: events of any kind that did not fit the ring buffers, so an upper
  *	bound for the records among them
+ * @cut: of the merged ones, those whose record ends at the limit of the depth
+ * @broken: of the merged ones, those whose record ends at a frame without caller
+ *	although it is not the first of the task
+ * @no_memory: of the merged ones, those that the kernel had no memory for
  */
 struct callchain_deferred_stats {
 	u64 requested;
@@ -38,6 +48,9 @@ struct callchain_deferred_stats {
 	u64 unmatched;
 	u64 unmerged;
 	u64 lost;
+	u64 cut;
+	u64 broken;
+	u64 no_memory;
 };
 
 /**
@@ -62,6 +75,7 @@ typedef int (*callchain_deferred__deliver_t)(void *arg, union perf_event *event,
 					     struct perf_sample *sample,
 					     u64 file_offset, const char *file_path);
 
+const char *callchain_deferred__why_incomplete(const union perf_event *event);
 bool callchain_deferred__has_size(const union perf_event *event, u16 id_hdr_size);
 void callchain_deferred__swap(union perf_event *event, bool sample_id_all);
 

@@ -1803,14 +1803,283 @@ static bool sframe_rule__leads_to(const struct sframe_rule *rule,
 }
 
 /**
+ * struct sframe_ranges - A set of addresses
+ * @ranges:	Sorted, and they do not overlap, once sframe_ranges__merge() was called
+ * @nr:		How many
+ * @room:	How many there is room for
+ */
+struct sframe_ranges {
+	struct sframe_segment	*ranges;
+	size_t			nr;
+	size_t			room;
+};
+
+static int sframe_ranges__add(struct sframe_ranges *set, u64 start, u64 end)
+{
+	void *new;
+
+	if (start >= end)
+		return 0;
+
+	new = sframe_array__grow(set->ranges, set->nr, &set->room, sizeof(*set->ranges));
+	if (!new)
+		return -ENOMEM;
+
+	set->ranges = new;
+	set->ranges[set->nr++] = (struct sframe_segment) { .start = start, .end = end };
+	return 0;
+}
+
+static void sframe_ranges__merge(struct sframe_ranges *set)
+{
+	struct sframe_segment *range, *last = NULL;
+	size_t i, nr = 0;
+
+	if (!set->nr)
+		return;
+
+	qsort(set->ranges, set->nr, sizeof(*set->ranges), sframe_segment__cmp);
+	for (i = 0; i < set->nr; i++) {
+		range = &set->ranges[i];
+		if (last && range->start <= last->end) {
+			last->end = max(last->end, range->end);
+			continue;
+		}
+		last = &set->ranges[nr++];
+		*last = *range;
+	}
+	set->nr = nr;
+}
+
+/* Put what is in both @a and @b into @common, which is empty. */
+static int sframe_ranges__intersect(struct sframe_ranges *common, const struct sframe_ranges *a,
+				    const struct sframe_ranges *b)
+{
+	size_t i = 0, j = 0;
+	int err;
+
+	while (i < a->nr && j < b->nr) {
+		err = sframe_ranges__add(common, max(a->ranges[i].start, b->ranges[j].start),
+					 min(a->ranges[i].end, b->ranges[j].end));
+		if (err)
+			return err;
+		if (a->ranges[i].end < b->ranges[j].end)
+			i++;
+		else
+			j++;
+	}
+
+	return 0;
+}
+
+static u64 sframe_ranges__size(const struct sframe_ranges *set)
+{
+	u64 size = 0;
+	size_t i;
+
+	for (i = 0; i < set->nr; i++)
+		size += set->ranges[i].end - set->ranges[i].start;
+
+	return size;
+}
+
+/* How does a CIE encode the addresses of its FDEs? Not every CIE has to make sense. */
+static bool sframe_cie__encoding(const Dwarf_CIE *raw, u8 *encoding)
+{
+	const char *letter = raw->augmentation;
+	struct sframe_cursor cursor;
+
+	*encoding = DW_EH_PE_absptr;
+	if (*letter != 'z')
+		return !*letter || !strcmp(letter, "eh");
+
+	cursor.at = raw->augmentation_data;
+	cursor.end = cursor.at + raw->augmentation_data_size;
+	cursor.bad = false;
+
+	while (*++letter) {
+		switch (*letter) {
+		case 'R':
+			*encoding = sframe_cursor__get(&cursor, sizeof(u8));
+			return !cursor.bad;
+		case 'P':
+			sframe_cursor__encoded(&cursor,
+					       sframe_cursor__get(&cursor, sizeof(u8)) & 0x0f, 0);
+			break;
+		case 'L':
+			sframe_cursor__skip(&cursor, sizeof(u8));
+			break;
+		case 'S':
+		case 'B':
+			break;
+		default:
+			return false;
+		}
+	}
+
+	return true;
+}
+
+/* For which addresses is an FDE, whatever its program is? */
+static bool sframe_cfi__find_range(struct sframe_cfi *cfi, u8 which, const Dwarf_FDE *raw,
+				   struct sframe_segment *range)
+{
+	const unsigned char *e_ident = (void *)elf_getident(cfi->elf, NULL);
+	const struct sframe_cfi_source *source = &cfi->source[which];
+	struct sframe_cursor cursor = { .at = raw->start, .end = raw->end };
+	const u8 *first = source->data->d_buf;
+	struct sframe_entry entry;
+	Dwarf_CFI_Entry cie;
+	Dwarf_Off next;
+	u8 encoding;
+
+	/* libdw does not expect an offset beyond the section. */
+	if (!sframe_entry__find(source->data, raw->CIE_pointer, &entry) ||
+	    dwarf_next_cfi(e_ident, source->data, source->eh, raw->CIE_pointer, &next, &cie) ||
+	    !dwarf_cfi_cie_p(&cie) || !sframe_cie__encoding(&cie.cie, &encoding))
+		return false;
+
+	range->start = sframe_cursor__encoded(&cursor, encoding,
+					      source->addr + (raw->start - first));
+	range->end = range->start + sframe_cursor__encoded(&cursor, encoding & 0x0f, 0);
+
+	return !cursor.bad && range->start <= range->end;
+}
+
+static bool sframe_entry__is_cie(const struct sframe_cfi_source *source,
+				 const struct sframe_entry *entry)
+{
+	struct sframe_cursor cursor = {
+		.at = source->data->d_buf + entry->id, .end = source->data->d_buf + entry->end,
+	};
+	u64 id = sframe_cursor__get(&cursor, entry->id_size);
+
+	if (source->eh)
+		return !id;
+
+	return id == (entry->id_size == sizeof(u32) ? UINT_MAX : ULLONG_MAX);
+}
+
+/*
+ * Find what a section of the file describes. Unlike sframe_cfi__read_source() this takes
+ * every FDE: those that make no sense, those of a CIE that makes none, those that
+ * overlap others, and those after a terminator, which the index may lead to.
+ */
+static int sframe_cfi__scan_source(struct sframe_cfi *cfi, u8 which,
+				   struct sframe_ranges *described, u64 *unreadable)
+{
+	const unsigned char *e_ident = (void *)elf_getident(cfi->elf, NULL);
+	const struct sframe_cfi_source *source = &cfi->source[which];
+	const Elf_Data *data = source->data;
+	struct sframe_segment range;
+	struct sframe_entry entry;
+	Dwarf_CFI_Entry raw;
+	Dwarf_Off next;
+	int ret, err;
+	u64 off;
+
+	if (!data || !data->d_buf)
+		return 0;
+
+	/* What has no room for a length is padding. */
+	for (off = 0; data->d_size - off >= sizeof(u32); off = entry.end) {
+		if (!sframe_entry__find(data, off, &entry)) {
+			if (get_unaligned_le32(data->d_buf + off)) {
+				++*unreadable;
+				break;
+			}
+			entry.end = off + sizeof(u32);
+			continue;
+		}
+
+		ret = dwarf_next_cfi(e_ident, source->data, source->eh, off, &next, &raw);
+		if (!ret && dwarf_cfi_cie_p(&raw))
+			continue;
+		if (ret || !sframe_cfi__find_range(cfi, which, &raw.fde, &range)) {
+			*unreadable += !sframe_entry__is_cie(source, &entry);
+			continue;
+		}
+		err = sframe_ranges__add(described, range.start, range.end);
+		if (err)
+			return err;
+	}
+
+	return 0;
+}
+
+/* Sections are more exact than segments, as with sframe_cfi__code(). */
+static int sframe_cfi__scan_code(struct sframe_cfi *cfi, const struct sframe_ranges *segments,
+				 struct sframe_ranges *code)
+{
+	struct sframe_ranges sections = { };
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	int err = 0;
+
+	while (!err && (scn = elf_nextscn(cfi->elf, scn)) != NULL) {
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_type == SHT_PROGBITS &&
+		    (shdr.sh_flags & SHF_EXECINSTR))
+			err = sframe_ranges__add(&sections, shdr.sh_addr,
+						 shdr.sh_addr + shdr.sh_size);
+	}
+
+	sframe_ranges__merge(&sections);
+	if (!err)
+		err = sframe_ranges__intersect(code, &sections, segments);
+	if (!err && !code->nr)
+		err = sframe_ranges__intersect(code, segments, segments);
+	zfree(&sections.ranges);
+
+	return err;
+}
+
+/* Find what CFI describes in the file itself, and count the code. */
+static int sframe_cfi__scan(struct sframe_cfi *cfi, struct sframe_ranges *described,
+			    struct sframe_check *check)
+{
+	const struct sframe_ranges segments = {
+		.ranges = cfi->segments, .nr = cfi->nr_segments,
+	};
+	struct sframe_ranges all = { }, code = { }, common = { };
+	int err = 0;
+	u8 i;
+
+	for (i = 0; i < SFRAME_SOURCE_NR && !err; i++)
+		err = sframe_cfi__scan_source(cfi, i, &all, &check->unreadable);
+	sframe_ranges__merge(&all);
+
+	if (!err)
+		err = sframe_ranges__intersect(described, &all, &segments);
+	if (!err)
+		err = sframe_cfi__scan_code(cfi, &segments, &code);
+	if (!err)
+		err = sframe_ranges__intersect(&common, described, &code);
+	if (!err) {
+		check->code = sframe_ranges__size(&code);
+		check->code_described = sframe_ranges__size(&common);
+	}
+
+	zfree(&all.ranges);
+	zfree(&code.ranges);
+	zfree(&common.ranges);
+	return err;
+}
+
+/**
  * struct sframe_comparison - A table that is being compared
  * @reader:	Table
+ * @has_table:	There is one
+ * @described:	What the CFI of the file itself describes
+ * @at:		The first range of @described that is not behind @next
  * @check:	Result
  * @next:	Up to where addresses have been looked at
  * @logged:	How many differences have been printed
  */
 struct sframe_comparison {
 	struct sframe_reader	reader;
+	bool			has_table;
+	struct sframe_ranges	described;
+	size_t			at;
 	struct sframe_check	*check;
 	u64			next;
 	u32			logged;
@@ -1831,7 +2100,50 @@ static void sframe_comparison__log(struct sframe_comparison *comparison, u64 sta
 	fprintf(check->log, "%016" PRIx64 "-%016" PRIx64 " %s: %s\n", start, end, what, text);
 }
 
-/* Nothing is described in [@start, @end): the table should have nothing either. */
+/* As sframe_reader__find() */
+static int sframe_comparison__find(struct sframe_comparison *comparison, u64 addr,
+				   struct sframe_rule *rule, bool *signal, u64 *end)
+{
+	if (!comparison->has_table)
+		return -ENOENT;
+
+	return sframe_reader__find(&comparison->reader, addr, rule, signal, end);
+}
+
+/*
+ * libdw was not asked about [@start, @end), but the file may describe some of it all the
+ * same. Calls are in the order of addresses.
+ */
+static void sframe_comparison__unread(struct sframe_comparison *comparison, u64 start, u64 end,
+				      bool has_rule)
+{
+	const struct sframe_ranges *described = &comparison->described;
+	struct sframe_check *check = comparison->check;
+	const struct sframe_segment *range;
+	u64 first, last;
+	size_t i;
+
+	for (i = comparison->at; i < described->nr; i++) {
+		range = &described->ranges[i];
+		if (range->start >= end)
+			break;
+		first = max(range->start, start);
+		last = min(range->end, end);
+		if (first < last) {
+			check->described += last - first;
+			check->unread += last - first;
+			if (!has_rule) {
+				check->missing += last - first;
+				sframe_comparison__log(comparison, first, last, "unread", NULL);
+			}
+		}
+		if (range->end > end)
+			break;
+	}
+	comparison->at = i;
+}
+
+/* libdw says nothing about [@start, @end): the table should have nothing either. */
 static int sframe_comparison__gap(struct sframe_comparison *comparison, u64 start, u64 end)
 {
 	struct sframe_rule rule;
@@ -1841,9 +2153,10 @@ static int sframe_comparison__gap(struct sframe_comparison *comparison, u64 star
 
 	for (; start < end; start = stop) {
 		stop = end;
-		ret = sframe_reader__find(&comparison->reader, start, &rule, &signal, &stop);
+		ret = sframe_comparison__find(comparison, start, &rule, &signal, &stop);
 		if (ret == -EINVAL)
 			return ret;
+		sframe_comparison__unread(comparison, start, stop, ret != -ENOENT);
 		if (ret == -ENOENT)
 			continue;
 		comparison->check->extra += stop - start;
@@ -1876,7 +2189,7 @@ static int sframe_comparison__row(const struct sframe_cfi_row *row, void *arg)
 
 	for (addr = row->start; addr < row->end; addr = end) {
 		end = row->end;
-		ret = sframe_reader__find(&comparison->reader, addr, &rule, &signal, &end);
+		ret = sframe_comparison__find(comparison, addr, &rule, &signal, &end);
 		if (ret == -EINVAL)
 			return ret;
 
@@ -1909,29 +2222,44 @@ static int sframe_comparison__row(const struct sframe_cfi_row *row, void *arg)
 /**
  * sframe_cfi__check - Compare a table with what libdw says, for each address
  * @cfi:	File, as sframe_cfi__read() left it
- * @table:	Table
+ * @table:	Table; without data it has no rules
  * @check:	Receives the result
  *
- * Return: 0; -EINVAL - the table is damaged.
+ * libdw gets only what sframe_cfi__read() has looked through. What the file itself
+ * describes beyond that counts as missing.
+ *
+ * Return: 0; -EINVAL - the table is damaged; -ENODATA - there is no table, and nothing
+ *	   is described; -ENOMEM.
  */
 int sframe_cfi__check(struct sframe_cfi *cfi, const struct sframe_table *table,
 		      struct sframe_check *check)
 {
-	struct sframe_comparison comparison = { .check = check };
+	struct sframe_comparison comparison = { .check = check, .has_table = table->data };
 	size_t i;
 	int err;
 
-	err = sframe_reader__init(&comparison.reader, table->data, table->size, 0);
-	if (!err)
-		err = sframe_reader__check(&comparison.reader);
+	if (comparison.has_table) {
+		err = sframe_reader__init(&comparison.reader, table->data, table->size, 0);
+		if (!err)
+			err = sframe_reader__check(&comparison.reader);
+		if (err)
+			return err;
+	}
+
+	err = sframe_cfi__scan(cfi, &comparison.described, check);
+	if (!err && !comparison.has_table && !comparison.described.nr && !check->unreadable)
+		err = -ENODATA;
 	if (err)
-		return err;
+		goto out;
 
 	comparison.next = cfi->segments[0].start;
 	err = sframe_cfi__walk(cfi, sframe_comparison__row, &comparison);
 	if (err)
-		return err;
+		goto out;
 
 	i = cfi->nr_segments - 1;
-	return sframe_comparison__gap(&comparison, comparison.next, cfi->segments[i].end);
+	err = sframe_comparison__gap(&comparison, comparison.next, cfi->segments[i].end);
+out:
+	zfree(&comparison.described.ranges);
+	return err;
 }

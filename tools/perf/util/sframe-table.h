@@ -75,22 +75,31 @@ struct sframe_table {
 
 /**
  * struct sframe_check - How a table compares with libdw
- * @described:	Bytes of code that libdw has a rule for
+ * @code:	Bytes of code of the file
+ * @code_described: Of these, what its call frame information describes
+ * @described:	Bytes that call frame information describes, in all segments with code
  * @same:	Of these, where the table leads to the same frame
  * @signal:	Of these, where the table leaves the frame to the kernel, which
  *		knows how it makes those of signals
  * @missing:	Of these, where the table has no rule
  * @different:	Of these, where it leads elsewhere
+ * @unread:	Of these, what libdw was not asked about, as the description is damaged,
+ *		outrageous or overlaps another one; all of it is in @missing or @extra
+ * @unreadable:	FDEs of which it is not known what they describe, a number
  * @extra:	Bytes of code that only the table has a rule for
  * @log:	Where to print differences to, or NULL
  * @max:	How many at most
  */
 struct sframe_check {
+	u64	code;
+	u64	code_described;
 	u64	described;
 	u64	same;
 	u64	signal;
 	u64	missing;
 	u64	different;
+	u64	unread;
+	u64	unreadable;
 	u64	extra;
 	FILE	*log;
 	u32	max;

@@ -40,6 +40,7 @@
 #include <linux/kernel.h>
 #include <linux/magic.h>
 #include <linux/perf_event.h>
+#include <linux/ring_buffer.h>
 #include <linux/string.h>
 #include <linux/time64.h>
 #include <linux/zalloc.h>
@@ -66,7 +67,9 @@
 #include "util/sframe-table.h"
 #include "util/thread.h"
 #include "util/thread_map.h"
+#include "util/unwind-coverage.h"
 #include "util/unwind-tables.h"
+#include "perf-sys.h"
 
 /*
  * Ring buffer of what is mapped later, for each CPU or task. Where so much memory
@@ -109,6 +112,9 @@
 /* How long a command waits for its tables, and the end of the session for workers */
 #define COMMAND_SECONDS	3
 #define STOP_SECONDS	1
+
+/* The least share of stacks through files with a late table that is a warning, in percent */
+#define LATE_PERCENT	1.0
 
 /* File systems looked up by device; more are taken for local ones. */
 #define MAX_DEVICES	256
@@ -215,6 +221,8 @@ struct unwind_tables_limit {
 /**
  * struct unwind_tables - Tables that the kernel has for a session
  * @fd:		The event that owns them, a descriptor of its own
+ * @use_clockid:	Samples have the time of @clockid
+ * @clockid:	Clock of the session, if it has one
  * @opts:	What the caller wants
  * @evlist:	The events of the session
  * @sideband:	Events for what is mapped later, or NULL
@@ -258,12 +266,15 @@ struct unwind_tables_limit {
  * @unmade:	Of these, those that exceed a limit of perf
  * @refused:	Of these, those that exceed a limit of the kernel
  * @lost:	Events of mappings that were lost, or beyond %MAX_FILES
- * @uncovered:	Names of files that should have a table but have none
+ * @coverage:	Which files have a table, or have nothing to make one of, and since when
  * @stacks:	Deferred user callchains that were looked at
- * @short_stacks: Of these, those that lead through a file of @uncovered
+ * @short_stacks: Of these, those that lead through a file that has no table
+ * @late_stacks: Of these, others that lead through a file that has got its table later
  */
 struct unwind_tables {
 	int				fd;
+	bool				use_clockid;
+	clockid_t			clockid;
 	struct unwind_tables_opts	opts;
 	struct evlist			*evlist;
 	struct evlist			*sideband;
@@ -308,9 +319,20 @@ struct unwind_tables {
 	struct unwind_tables_limit	unmade;
 	struct unwind_tables_limit	refused;
 	u64				lost;
-	struct hashmap			*uncovered;
+	struct unwind_coverage		*coverage;
 	u64				stacks;
 	u64				short_stacks;
+	u64				late_stacks;
+};
+
+/**
+ * struct unwind_tables_clock - Tells a thread the time that samples have
+ * @fd:		An event of the thread, -1 if there is none
+ * @base:	Its ring buffer
+ */
+struct unwind_tables_clock {
+	int		fd;
+	void		*base;
 };
 
 /* What is not handed over yet is of no use any more. */
@@ -325,6 +347,73 @@ static double thread_seconds(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	return ts.tv_sec + ts.tv_nsec / (double)NSEC_PER_SEC;
+}
+
+/*
+ * The clock of perf events cannot be read, so the thread lets the kernel write a record,
+ * of data that is mapped: other events do not have these, except with --data.
+ */
+static void open_clock(struct unwind_tables_clock *clock, const struct unwind_tables *tables)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_SOFTWARE,
+		.config		= PERF_COUNT_SW_DUMMY,
+		.size		= sizeof(attr),
+		.sample_type	= PERF_SAMPLE_TIME,
+		.sample_id_all	= 1,
+		.exclude_kernel	= 1,
+		.mmap_data	= 1,
+		.disabled	= 1,
+		.use_clockid	= tables->use_clockid,
+		.clockid	= tables->clockid,
+	};
+	size_t len = 2 * sysconf(_SC_PAGESIZE);
+
+	clock->base = NULL;
+	clock->fd = sys_perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (clock->fd < 0)
+		return;
+
+	clock->base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, clock->fd, 0);
+	if (clock->base == MAP_FAILED) {
+		pr_debug("Cannot tell when files get unwind tables: %m\n");
+		close(clock->fd);
+		clock->fd = -1;
+	}
+}
+
+static void close_clock(struct unwind_tables_clock *clock)
+{
+	if (clock->fd < 0)
+		return;
+
+	munmap(clock->base, 2 * sysconf(_SC_PAGESIZE));
+	close(clock->fd);
+}
+
+/* Returns 0 if the time is not known. */
+static u64 read_clock(const struct unwind_tables_clock *clock)
+{
+	struct perf_event_mmap_page *page = clock->base;
+	size_t len = sysconf(_SC_PAGESIZE);
+	u64 head, time;
+	void *map;
+
+	if (clock->fd < 0 || ioctl(clock->fd, PERF_EVENT_IOC_ENABLE, 0))
+		return 0;
+	map = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ioctl(clock->fd, PERF_EVENT_IOC_DISABLE, 0);
+	if (map != MAP_FAILED)
+		munmap(map, len);
+
+	/* The time is the last field of the record. */
+	head = ring_buffer_read_head(page);
+	if (head - page->data_tail < sizeof(struct perf_event_header) + sizeof(time))
+		return 0;
+	time = *(u64 *)(clock->base + len + ((head - sizeof(time)) & (len - 1)));
+	ring_buffer_write_tail(page, head);
+
+	return time;
 }
 
 static int supply_flags(int event_fd, int fd, const void *data, size_t size, u64 flags)
@@ -598,30 +687,21 @@ static void count_error(struct unwind_tables *tables, const char *path, int err,
 	}
 }
 
-static size_t name_hash(long key, void *ctx __maybe_unused)
+static struct unwind_coverage_id file_id(const struct unwind_tables_file *file)
 {
-	return str_hash((const char *)key);
+	return (struct unwind_coverage_id) {
+		.dev = file->dev, .ino = file->ino, .gen = file->gen,
+	};
 }
 
-static bool name_equal(long a, long b, void *ctx __maybe_unused)
+/* The lock is held. A file that is lost here counts as covered. */
+static void note_covered(struct unwind_tables *tables, const struct unwind_tables_file *file,
+			 u64 time, bool before, bool is_covered)
 {
-	return !strcmp((const char *)a, (const char *)b);
-}
+	const struct unwind_coverage_id id = file_id(file);
 
-/* @is_covered: it has a table now, or none is to be had for it */
-static void note_covered(struct unwind_tables *tables, const char *name, bool is_covered)
-{
-	char *old_name = NULL, *new_name;
-
-	if (is_covered) {
-		if (hashmap__delete(tables->uncovered, name, &old_name, NULL))
-			free(old_name);
-		return;
-	}
-
-	new_name = strdup(name);
-	if (!new_name || hashmap__add(tables->uncovered, new_name, 1L))
-		free(new_name);
+	if (unwind_coverage__set(tables->coverage, &id, file->name, time, before, is_covered))
+		pr_debug("Cannot note whether there is an unwind table for %s\n", file->name);
 }
 
 /* Where a file may be. What is mapped there is exact. */
@@ -758,7 +838,7 @@ static struct unwind_tables_file *add_file(struct unwind_tables *tables, pid_t p
 	if (fs == FS_FUSE) {
 		file->state = FILE_REFUSED;
 		count_error(tables, file->path, -EREMOTE, /*refused=*/false);
-		note_covered(tables, file->name, /*is_covered=*/false);
+		note_covered(tables, file, 0, /*before=*/false, /*is_covered=*/false);
 		return NULL;
 	}
 
@@ -1200,15 +1280,31 @@ static bool is_out_of_time(struct unwind_tables *tables)
 	return ret;
 }
 
-static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file)
+/*
+ * A file of the command was looked at by its name. On an overlay its mapping has other
+ * numbers than fstat() tells, but this is the same file. The lock is held.
+ */
+static void note_same(struct unwind_tables *tables, const struct unwind_tables_file *file,
+		      const struct stat *st)
 {
-	bool own = false, overlay = false, shared = false, refused = false;
+	const struct unwind_coverage_id id = file_id(file);
+	const struct unwind_coverage_id same = { .dev = st->st_dev, .ino = st->st_ino };
+
+	if (file->dev != st->st_dev || file->ino != st->st_ino)
+		unwind_coverage__copy(tables->coverage, &id, file->name, &same);
+}
+
+static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file,
+			const struct unwind_tables_clock *clock)
+{
+	bool own = false, overlay = false, shared = false, refused = false, none;
 	struct timespec old = file->ctime;
 	struct unwind_tables_real real;
 	struct sframe_table table = { };
 	double start = thread_seconds();
 	struct stat st;
 	int fd, err;
+	u64 time;
 
 	fd = is_out_of_time(tables) ? -ETIME : open_file(file, &st);
 	err = fd < 0 ? fd : 0;
@@ -1237,6 +1333,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		supply(tables, fd, NULL, 0);
 		err = -ENOENT;
 	}
+	none = !refused && is_without_cfi(err);
+	time = read_clock(clock);
 
 	mutex_lock(&tables->lock);
 	if (err) {
@@ -1258,8 +1356,10 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	tables->stored += table.stored;
 	tables->cpu_seconds += thread_seconds() - start;
 	/* That the session ends before a table is made is no fault of the file. */
+	if (fd >= 0)
+		note_same(tables, file, &st);
 	if (err != -EINTR || refused)
-		note_covered(tables, file->name, !err || is_without_cfi(err));
+		note_covered(tables, file, time, own || shared || none, !err || none);
 	mutex_unlock(&tables->lock);
 
 	/* The next process that maps it may live longer. */
@@ -1294,7 +1394,8 @@ static struct unwind_tables_file *pick_file(struct unwind_tables *tables)
 	return best;
 }
 
-static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file)
+static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file,
+		    const struct unwind_tables_clock *clock)
 {
 	struct unwind_tables_file copy = *file;
 
@@ -1306,7 +1407,7 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	tables->nr_remote += file->is_remote;
 	mutex_unlock(&tables->lock);
 
-	supply_file(tables, &copy);
+	supply_file(tables, &copy, clock);
 	free(copy.path);
 	free(copy.map_path);
 
@@ -1366,6 +1467,7 @@ static bool find_files(struct unwind_tables *tables)
 static void *worker_thread(void *arg)
 {
 	struct unwind_tables *tables = arg;
+	struct unwind_tables_clock clock;
 	struct unwind_tables_file *file;
 
 	/*
@@ -1374,6 +1476,7 @@ static void *worker_thread(void *arg)
 	 */
 	if (unshare(CLONE_FS))
 		pr_debug("Cannot unshare: %m\n");
+	open_clock(&clock, tables);
 
 	mutex_lock(&tables->lock);
 	tables->nr_workers++;
@@ -1383,10 +1486,11 @@ static void *worker_thread(void *arg)
 			continue;
 		file = pick_file(tables);
 		if (file)
-			work_on(tables, file);
+			work_on(tables, file, &clock);
 		else
 			cond_wait(&tables->work, &tables->lock);
 	}
+	close_clock(&clock);
 	tables->nr_ended++;
 	cond_broadcast(&tables->idle);
 	mutex_unlock(&tables->lock);
@@ -1731,11 +1835,7 @@ static void free_tables(struct unwind_tables *tables)
 		}
 	}
 	hashmap__free(tables->by_pid);
-	if (!IS_ERR_OR_NULL(tables->uncovered)) {
-		hashmap__for_each_entry(tables->uncovered, cur, i)
-			free((char *)cur->pkey);
-	}
-	hashmap__free(tables->uncovered);
+	unwind_coverage__delete(tables->coverage);
 	for (i = 0; i < tables->nr_files; i++)
 		free_file(tables->files[i]);
 	zfree(&tables->files);
@@ -1747,8 +1847,8 @@ static void free_tables(struct unwind_tables *tables)
 	free(tables);
 }
 
-static struct unwind_tables *new_tables(struct evlist *evlist, int fd,
-					const struct unwind_tables_opts *opts)
+static struct unwind_tables *new_tables(struct evlist *evlist, const struct evsel *owner,
+					int fd, const struct unwind_tables_opts *opts)
 {
 	struct unwind_tables *tables = zalloc(sizeof(*tables));
 
@@ -1757,6 +1857,8 @@ static struct unwind_tables *new_tables(struct evlist *evlist, int fd,
 
 	tables->opts = *opts;
 	tables->evlist = evlist;
+	tables->use_clockid = owner->core.attr.use_clockid;
+	tables->clockid = owner->core.attr.clockid;
 	tables->finding = opts->command;
 	tables->scanning = opts->scan;
 	mutex_init(&tables->lock);
@@ -1765,12 +1867,12 @@ static struct unwind_tables *new_tables(struct evlist *evlist, int fd,
 	tables->by_inode = hashmap__new(file_hash, file_equal, NULL);
 	tables->by_real = hashmap__new(real_hash, real_equal, NULL);
 	tables->by_pid = hashmap__new(pid_hash, pid_equal, NULL);
-	tables->uncovered = hashmap__new(name_hash, name_equal, NULL);
+	tables->coverage = unwind_coverage__new();
 	/* A worker may use it when the event is closed. */
 	tables->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	tables->global = is_system_wide(tables) && !is_for_cgroups(evlist);
 	if (IS_ERR(tables->by_inode) || IS_ERR(tables->by_real) || IS_ERR(tables->by_pid) ||
-	    IS_ERR(tables->uncovered) || tables->fd < 0) {
+	    !tables->coverage || tables->fd < 0) {
 		free_tables(tables);
 		return NULL;
 	}
@@ -1809,7 +1911,7 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 	if (err != -EBADF)
 		return err ?: -ENOTTY;
 
-	tables = new_tables(evlist, fd, opts);
+	tables = new_tables(evlist, owner, fd, opts);
 	if (!tables)
 		return -ENOMEM;
 
@@ -1840,6 +1942,8 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
  */
 void unwind_tables__stop(struct unwind_tables *tables)
 {
+	struct unwind_tables_file *file;
+	struct unwind_coverage_id id;
 	struct timespec now, end;
 	unsigned int i, left;
 
@@ -1863,8 +1967,10 @@ void unwind_tables__stop(struct unwind_tables *tables)
 	left = tables->nr_workers - tables->nr_ended;
 	/* Stacks through files that were not begun are short, too. */
 	for (i = 0; i < tables->nr_files; i++) {
-		if (tables->files[i]->state == FILE_WAITS)
-			note_covered(tables, tables->files[i]->name, /*is_covered=*/false);
+		file = tables->files[i];
+		id = file_id(file);
+		if (file->state == FILE_WAITS && !unwind_coverage__has(tables->coverage, &id))
+			note_covered(tables, file, 0, /*before=*/false, /*is_covered=*/false);
 	}
 	mutex_unlock(&tables->lock);
 
@@ -1886,21 +1992,27 @@ void unwind_tables__stop(struct unwind_tables *tables)
 	}
 }
 
-/* The file that this address is in, if it should have a table but has none */
-static bool is_uncovered(const struct unwind_tables *tables, struct thread *thread, u64 ip)
+/* Could the kernel unwind through the file at this address, at that time? */
+static enum unwind_coverage_state find_coverage(const struct unwind_tables *tables,
+						struct thread *thread, u64 ip, u64 time)
 {
+	enum unwind_coverage_state state = UNWIND_COVERAGE_FULL;
+	struct unwind_coverage_id id;
+	const struct dso_id *dso_id;
 	struct addr_location al;
-	const char *name;
-	bool ret = false;
 
 	addr_location__init(&al);
 	if (thread__find_map(thread, PERF_RECORD_MISC_USER, ip, &al)) {
-		name = dso__long_name(map__dso(al.map));
-		ret = hashmap__find(tables->uncovered, name, NULL);
+		dso_id = dso__id_const(map__dso(al.map));
+		id = (struct unwind_coverage_id) {
+			.dev = makedev(dso_id->maj, dso_id->min), .ino = dso_id->ino,
+			.gen = dso_id->ino_generation,
+		};
+		state = unwind_coverage__find(tables->coverage, &id, time);
 	}
 	addr_location__exit(&al);
 
-	return ret;
+	return state;
 }
 
 /**
@@ -1916,26 +2028,37 @@ void unwind_tables__count(struct unwind_tables *tables, const union perf_event *
 			  const struct perf_sample *sample, struct machine *machine)
 {
 	const struct perf_record_callchain_deferred *user = &event->callchain_deferred;
+	bool is_short = false, is_late = false;
 	struct thread *thread;
 	u64 i;
 
 	if (!tables)
 		return;
 
+	/* Without a time in samples, what is at the end counts. */
 	mutex_lock(&tables->lock);
 	tables->stacks++;
-	if (!hashmap__size(tables->uncovered))
+	if (unwind_coverage__is_full(tables->coverage, sample->time))
 		goto unlock;
 	thread = machine__findnew_thread(machine, sample->pid, sample->tid);
 	if (!thread)
 		goto unlock;
 
-	for (i = 0; i < user->nr; i++) {
-		if (is_uncovered(tables, thread, user->ips[i])) {
-			tables->short_stacks++;
+	for (i = 0; i < user->nr && !is_short; i++) {
+		switch (find_coverage(tables, thread, user->ips[i], sample->time)) {
+		case UNWIND_COVERAGE_NONE:
+			is_short = true;
+			break;
+		case UNWIND_COVERAGE_LATE:
+			is_late = true;
+			break;
+		case UNWIND_COVERAGE_FULL:
+		default:
 			break;
 		}
 	}
+	tables->short_stacks += is_short;
+	tables->late_stacks += is_late && !is_short;
 	thread__put(thread);
 unlock:
 	mutex_unlock(&tables->lock);
@@ -1957,11 +2080,15 @@ static const char *why_uncovered(const struct unwind_tables *tables, char *buf, 
 	return tables->failed ? "damaged" : "gone or changed";
 }
 
+static void say_name(const char *name, void *arg __maybe_unused)
+{
+	pr_debug("No unwind table for %s\n", name);
+}
+
 static void say_uncovered(const struct unwind_tables *tables)
 {
-	size_t nr = hashmap__size(tables->uncovered), bkt;
+	size_t nr = unwind_coverage__walk_none(tables->coverage, NULL, NULL);
 	char buf[STRERR_BUFSIZE], share[128] = "User stacks through them";
-	const struct hashmap_entry *cur;
 	int level = 0;
 
 	if (!nr)
@@ -1984,8 +2111,21 @@ static void say_uncovered(const struct unwind_tables *tables)
 			   why_uncovered(tables, buf, sizeof(buf)),
 			   tables->refused.err == -EPERM ? ", " TABLE_LIMITS : "",
 			   share);
-	hashmap__for_each_entry(tables->uncovered, cur, bkt)
-		pr_debug("No unwind table for %s\n", (const char *)cur->pkey);
+	unwind_coverage__walk_none(tables->coverage, say_name, NULL);
+}
+
+/* Files get their tables while samples are taken, and a short delay is no reason to warn. */
+static void say_late(const struct unwind_tables *tables)
+{
+	double share;
+
+	if (!tables->late_stacks)
+		return;
+
+	share = tables->late_stacks * 100.0 / tables->stacks;
+	if (share >= LATE_PERCENT || verbose > 0)
+		pr_warning("WARNING: %zu files had no unwind table for some time. %.1f %% of %" PRIu64 " user stacks lead through them then and may be short.\n",
+			   unwind_coverage__nr_late(tables->coverage), share, tables->stacks);
 }
 
 /**
@@ -2010,6 +2150,7 @@ void unwind_tables__delete(struct unwind_tables *tables)
 		pr_warning("WARNING: %" PRIu64 " events of files that were mapped later were lost. Those may have no unwind table, and user stacks through them may be short.\n",
 			   tables->lost);
 	say_uncovered(tables);
+	say_late(tables);
 	mutex_unlock(&tables->lock);
 
 	if (tables->stored)

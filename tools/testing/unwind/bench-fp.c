@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The walker of a kernel without CONFIG_UNWIND_USER_SFRAME. */
-#define unwind_user		bench_unwind_user_fp
+#define unwind_user_walk	bench_unwind_user_fp_walk
 #define unwind_user_next	bench_unwind_user_fp_next
 #define unwind_user_start	bench_unwind_user_fp_start
 #define unwind_user_peek	bench_unwind_user_fp_peek

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include <linux/align.h>
+#include <linux/atomic.h>
 #include <linux/bits.h>
 #include <linux/compiler.h>
 #include <linux/kernel.h>
@@ -40,9 +41,19 @@ static inline void pr_debug_ratelimited(const char *fmt, ...)
 {
 }
 
+struct unwind_user_shared;
+
+struct unwind_user_sections;
+
 struct mm_struct {
 	unsigned int		mm_lock_seq;
+	struct unwind_user_sections *unwind_sections;
 };
+
+/* The walker looks at none of these. */
+typedef struct { } spinlock_t;
+typedef struct { } refcount_t;
+
 
 struct return_instance {
 	unsigned long		stack;
@@ -67,6 +78,30 @@ struct task_struct {
 extern struct task_struct *current;
 
 #define raw_read_seqcount(s)	READ_ONCE(*(s))
+#define data_race(expr)		(expr)
+
+#ifndef __rcu
+#define __rcu
+#endif
+#define rcu_access_pointer(p)	READ_ONCE(p)
+#define rcu_dereference(p)	READ_ONCE(p)
+#define unrcu_pointer(p)	(p)
+#define RCU_INITIALIZER(p)	(p)
+#define rcu_read_lock()		barrier()
+#define rcu_read_unlock()	barrier()
+/* What is guarded has no end here that anybody would notice. */
+#define guard(name)		guard_##name
+#define guard_rcu()		barrier()
+#define scoped_guard(name)	if (1)
+
+struct rcu_head {
+	void			*next;
+};
+
+static inline void call_rcu(struct rcu_head *rcu, void (*func)(struct rcu_head *rcu))
+{
+	func(rcu);
+}
 
 static inline unsigned long uprobe_get_trampoline_vaddr(void)
 {
@@ -80,15 +115,28 @@ static inline bool test_thread_flag(int flag)
 	return false;
 }
 
+#define GFP_KERNEL_ACCOUNT	0
+#define __GFP_NOWARN		0
+#define __GFP_NORETRY		0
+
 static inline void *kzalloc(size_t size, gfp_t gfp)
 {
 	return calloc(1, size);
+}
+
+static inline void *kcalloc(size_t n, size_t size, gfp_t gfp)
+{
+	return calloc(n, size);
 }
 
 static inline void kfree(const void *addr)
 {
 	free((void *)addr);
 }
+
+#define kvzalloc	kzalloc
+#define kvcalloc	kcalloc
+#define kvfree		kfree
 
 static inline void pagefault_disable(void)
 {

@@ -7,7 +7,10 @@
 
 #include "bench.h"
 
-void bench_forget_rules(struct unwind_user_rules *rules)
+void bench_forget_rules(void)
 {
-	memset(rules->cache, 0, sizeof(*rules->cache));
+	struct unwind_user_sections *sections = current->mm->unwind_sections;
+
+	unwind_user_shared_free(sections->shared);
+	sections->shared = NULL;
 }

@@ -57,7 +57,8 @@ static struct bench_stack {
 	unsigned long expected[BENCH_DEPTH];
 } stacks[BENCH_STACKS];
 
-static struct mm_struct bench_mm;
+static struct unwind_user_sections bench_sections;
+static struct mm_struct bench_mm = { .unwind_sections = &bench_sections };
 static struct task_struct bench_task = { .mm = &bench_mm };
 struct task_struct *current = &bench_task;
 
@@ -65,7 +66,6 @@ static struct sframe_section section;
 static struct unwind_user_rules *rules;
 /* The same section, as if it was supplied. */
 static struct sframe_section supplied;
-static struct unwind_user_rules *rules_supplied;
 static bool walks_supplied;
 static unsigned long load_base;
 
@@ -105,6 +105,16 @@ int unwind_user_section_find(unsigned long ip, struct unwind_user_section *sec,
 	};
 	*seq = (struct unwind_user_seq) { .mm = current->mm->mm_lock_seq };
 	return 0;
+}
+
+struct unwind_user_shared *unwind_user_shared_replace(struct unwind_user_shared *old,
+						      struct unwind_user_shared *new)
+{
+	struct unwind_user_shared *was = current->mm->unwind_sections->shared;
+
+	if (was == old)
+		current->mm->unwind_sections->shared = new;
+	return was;
 }
 
 bool unwind_user_section_drop(const struct unwind_user_section *sec,
@@ -183,9 +193,20 @@ static void build_stacks(void)
 	}
 }
 
+/* unwind_user_walk() of a kernel without tables. */
+enum unwind_user_end bench_unwind_user_fp_walk(const struct unwind_user_regs *regs,
+					       const struct unwind_user_gprs *gprs,
+					       struct unwind_user_rules *rules,
+					       unsigned long *entries, unsigned int max,
+					       unsigned int *nr);
+
 static unsigned int walk_fp(unsigned long *entries)
 {
-	return bench_unwind_user_fp(&stack->regs, NULL, NULL, entries, BENCH_DEPTH);
+	unsigned int nr;
+
+	bench_unwind_user_fp_walk(&stack->regs, NULL, NULL, entries, BENCH_DEPTH, &nr);
+
+	return nr;
 }
 
 static unsigned int walk_tables(unsigned long *entries)
@@ -195,7 +216,7 @@ static unsigned int walk_tables(unsigned long *entries)
 
 static unsigned int walk_supplied(unsigned long *entries)
 {
-	return unwind_user(&stack->regs, NULL, rules_supplied, entries, BENCH_DEPTH);
+	return unwind_user(&stack->regs, NULL, rules, entries, BENCH_DEPTH);
 }
 
 static pid_t dwarf_next_thread(Dwfl *d, void *arg, void **thread_arg)
@@ -339,8 +360,7 @@ static double measure(const struct bench_way *way)
 
 	for (i = 0; i < BENCH_STACKS; i++) {
 		stack = &stacks[i];
-		bench_forget_rules(rules);
-		bench_forget_rules(rules_supplied);
+		bench_forget_rules();
 		walks_supplied = way->walk == walk_supplied;
 		if (way->walks > 1)
 			way->walk(entries);
@@ -370,8 +390,7 @@ int main(void)
 	supplied = section;
 	supplied.data = (const void *)section.base;
 	rules = unwind_user_rules_alloc(0);
-	rules_supplied = unwind_user_rules_alloc(0);
-	if (!rules || !rules_supplied)
+	if (!rules)
 		die("no memory");
 
 	build_stacks();

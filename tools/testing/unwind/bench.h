@@ -2,8 +2,6 @@
 #ifndef _TEST_UNWIND_BENCH_H
 #define _TEST_UNWIND_BENCH_H
 
-struct unwind_user_gprs;
-struct unwind_user_regs;
 struct unwind_user_rules;
 
 /* How many functions there are to make stacks of. */
@@ -13,13 +11,7 @@ struct unwind_user_rules;
 void bench_chain(unsigned int first, unsigned int depth);
 void bench_leaf(void);
 
-/* unwind_user() of a kernel without tables. */
-unsigned int bench_unwind_user_fp(const struct unwind_user_regs *regs,
-				  const struct unwind_user_gprs *gprs,
-				  struct unwind_user_rules *rules,
-				  unsigned long *entries, unsigned int max);
-
 /* Makes the next walk look up all rules, in sections that are known. */
-void bench_forget_rules(struct unwind_user_rules *rules);
+void bench_forget_rules(void);
 
 #endif /* _TEST_UNWIND_BENCH_H */

@@ -2,6 +2,10 @@
 /* The cache of rules. */
 #include "harness.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <linux/kernel.h>
 #include <linux/limits.h>
 
@@ -11,11 +15,23 @@
 /* An address. */
 #define TEXT	0x7f0000100000UL
 
+static bool cache_init(struct unwind_rule_cache *cache, unsigned int bits)
+{
+	cache->bits = bits;
+	cache->sets = aligned_alloc(64, unwind_rule_cache_size(bits));
+	if (!cache->sets)
+		return false;
+
+	memset(cache->sets, 0, unwind_rule_cache_size(bits));
+	return true;
+}
+
 TEST(cache)
 {
 	static const struct unwind_user_rule rules[] = {
 		RULE(LOC_SP(S32_MAX)),
-		RULE_FP(LOC_FP(S32_MIN), LOC_AT_CFA(-16)),
+		RULE_FP(LOC_FP(S32_MIN), LOC_AT_CFA(S16_MIN)),
+		RULE_ALL(LOC_FP(16), LOC_AT_CFA(S16_MAX), LOC_AT_CFA(-16)),
 		RULE_ALL(LOC_REG(15, -1), LOC_REG(5, 0), LOC_REG(0, 1)),
 		RULE_FP(LOC_AT_FP(-8), LOC_AT_FP(0)),
 		{ .cfa = LOC_SP(8), .ra = LOC_AT_CFA(-8), .signal = true },
@@ -23,28 +39,30 @@ TEST(cache)
 		RULE_OUTERMOST,
 	};
 	static const struct unwind_user_rule vector = RULE(LOC_REG(17, 0));
-	const struct unwind_rule_entry *entry;
-	struct unwind_rule_cache *cache;
+	static const struct unwind_user_rule far_ra =
+		RULE_ALL(LOC_SP(8), LOC_AT_CFA(S16_MIN - 1), LOC_SAME);
+	static const struct unwind_user_rule far_fp =
+		RULE_FP(LOC_SP(8), LOC_AT_CFA(S16_MAX + 1));
+	struct unwind_rule_cache grown, new = { }, *cache = &new;
+	struct unwind_rule_entry copy, *entry = &copy;
 	struct unwind_user_rule rule;
 	unsigned int i, nr = 0;
 	unsigned long others[2];
 	unsigned long ip;
 
-	cache = calloc(1, sizeof(*cache));
-	ASSERT_NE(NULL, cache);
+	ASSERT_TRUE(cache_init(cache, UNWIND_RULE_CACHE_BITS));
 
 	/* Empty, also for the address zero. */
-	EXPECT_EQ(NULL, unwind_rule_cache_find(cache, TEXT));
-	EXPECT_EQ(NULL, unwind_rule_cache_find(cache, 0));
+	EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT, entry));
+	EXPECT_FALSE(unwind_rule_cache_find(cache, 0, entry));
 
 	/* What is put is got, and what is newer stays. */
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
-		unwind_rule_cache_put(cache, TEXT, 1 + i,
-				      UNWIND_RULE_HINTS - 1 - i, &rules[i]);
-		EXPECT_EQ(NULL, unwind_rule_cache_find(cache, TEXT + 1));
-		entry = unwind_rule_cache_find(cache, TEXT);
-		ASSERT_NE(NULL, entry);
-		EXPECT_EQ(1 + i, entry->section);
+		EXPECT_FALSE(unwind_rule_cache_put(cache, TEXT, 1 + i,
+						   UNWIND_RULE_HINTS - 1 - i, &rules[i]));
+		EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT + 1, entry));
+		ASSERT_TRUE(unwind_rule_cache_find(cache, TEXT, entry));
+		EXPECT_EQ(1 + i, unwind_rule_cache_section(entry));
 		EXPECT_EQ(UNWIND_RULE_HINTS - 1 - i, unwind_rule_cache_hint(entry));
 		memset(&rule, 0xff, sizeof(rule));
 		ASSERT_TRUE(unwind_rule_cache_get(entry, &rule));
@@ -54,16 +72,17 @@ TEST(cache)
 
 	/* That there is no rule is remembered, too. */
 	unwind_rule_cache_put(cache, TEXT, 1, 7, NULL);
-	entry = unwind_rule_cache_find(cache, TEXT);
-	ASSERT_NE(NULL, entry);
+	ASSERT_TRUE(unwind_rule_cache_find(cache, TEXT, entry));
 	EXPECT_EQ(7, unwind_rule_cache_hint(entry));
 	EXPECT_FALSE(unwind_rule_cache_get(entry, &rule));
 
-	/* A register that has no room in an entry: as if there were no rule. */
-	unwind_rule_cache_put(cache, TEXT, 1, 0, &vector);
-	entry = unwind_rule_cache_find(cache, TEXT);
-	ASSERT_NE(NULL, entry);
-	EXPECT_FALSE(unwind_rule_cache_get(entry, &rule));
+	/* What has no room in an entry is not remembered, rather than something else. */
+	unwind_rule_cache_put(cache, TEXT + 1, 1, 0, &vector);
+	unwind_rule_cache_put(cache, TEXT + 2, 1, 0, &far_ra);
+	unwind_rule_cache_put(cache, TEXT + 3, 1, 0, &far_fp);
+	unwind_rule_cache_put(cache, TEXT + 4, 1UL << 48, 0, &rules[0]);
+	for (i = 1; i < 5; i++)
+		EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT + i, entry)) TH_LOG("%u", i);
 
 	/* Of addresses with the same place the two newest stay. */
 	for (ip = TEXT + 1; nr < ARRAY_SIZE(others); ip++) {
@@ -71,30 +90,146 @@ TEST(cache)
 		    unwind_rule_cache_set(cache, TEXT))
 			others[nr++] = ip;
 	}
-	unwind_rule_cache_put(cache, TEXT, 1, 0, &rules[0]);
-	unwind_rule_cache_put(cache, others[0], 1, 0, &rules[1]);
-	EXPECT_NE(NULL, unwind_rule_cache_find(cache, TEXT));
-	EXPECT_NE(NULL, unwind_rule_cache_find(cache, others[0]));
-	unwind_rule_cache_put(cache, others[1], 1, 0, &rules[2]);
-	EXPECT_EQ(NULL, unwind_rule_cache_find(cache, TEXT));
-	ASSERT_NE(NULL, unwind_rule_cache_find(cache, others[0]));
-	ASSERT_NE(NULL, unwind_rule_cache_find(cache, others[1]));
+	EXPECT_FALSE(unwind_rule_cache_put(cache, TEXT, 1, 0, &rules[0]));
+	EXPECT_FALSE(unwind_rule_cache_put(cache, others[0], 1, 0, &rules[1]));
+	EXPECT_TRUE(unwind_rule_cache_find(cache, TEXT, entry));
+	EXPECT_TRUE(unwind_rule_cache_find(cache, others[0], entry));
+	EXPECT_TRUE(unwind_rule_cache_put(cache, others[1], 1, 0, &rules[3]));
+	EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT, entry));
+	ASSERT_TRUE(unwind_rule_cache_find(cache, others[0], entry));
+	ASSERT_TRUE(unwind_rule_cache_find(cache, others[1], entry));
 
 	/* The older one, renewed, displaces no other. */
-	unwind_rule_cache_put(cache, others[0], 2, 0, &rules[3]);
-	EXPECT_EQ(2, unwind_rule_cache_find(cache, others[0])->section);
-	ASSERT_NE(NULL, unwind_rule_cache_find(cache, others[1]));
-	ASSERT_TRUE(unwind_rule_cache_get(unwind_rule_cache_find(cache, others[1]),
-					  &rule));
-	EXPECT_TRUE(same_rule(&rules[2], &rule));
+	EXPECT_FALSE(unwind_rule_cache_put(cache, others[0], 2, 0, &rules[4]));
+	ASSERT_TRUE(unwind_rule_cache_find(cache, others[0], entry));
+	EXPECT_EQ(2, unwind_rule_cache_section(entry));
+	ASSERT_TRUE(unwind_rule_cache_find(cache, others[1], entry));
+	ASSERT_TRUE(unwind_rule_cache_get(entry, &rule));
+	EXPECT_TRUE(same_rule(&rules[3], &rule));
+
+	/* A larger one gets all of it, and has room for more. */
+	ASSERT_TRUE(cache_init(&grown, UNWIND_RULE_CACHE_BITS + 1));
+	unwind_rule_cache_copy(&grown, cache);
+	ASSERT_TRUE(unwind_rule_cache_find(&grown, others[0], entry));
+	EXPECT_EQ(2, unwind_rule_cache_section(entry));
+	ASSERT_TRUE(unwind_rule_cache_find(&grown, others[1], entry));
+	ASSERT_TRUE(unwind_rule_cache_get(entry, &rule));
+	EXPECT_TRUE(same_rule(&rules[3], &rule));
+	free(grown.sets);
 
 	/* All addresses have a place. */
 	for (ip = TEXT; ip < TEXT + 0x10000; ip++) {
 		unwind_rule_cache_put(cache, ip, 1, 0, &rules[0]);
-		EXPECT_NE(NULL, unwind_rule_cache_find(cache, ip));
+		EXPECT_TRUE(unwind_rule_cache_find(cache, ip, entry));
 	}
 
-	free(cache);
+	free(cache->sets);
+}
+
+/* What an interrupt finds that comes in the midst of a writer: nothing, or the whole. */
+TEST(written)
+{
+	static const struct unwind_user_rule rule = RULE(LOC_SP(16));
+	struct unwind_rule_entry entry;
+	struct unwind_rule_cache cache;
+	atomic_t *seq;
+
+	ASSERT_TRUE(cache_init(&cache, UNWIND_RULE_CACHE_BITS));
+	unwind_rule_cache_put(&cache, TEXT, 1, 0, &rule);
+	seq = &unwind_rule_cache_set(&cache, TEXT)->seq;
+
+	atomic_set(seq, atomic_read(seq) + 1);
+	EXPECT_FALSE(unwind_rule_cache_find(&cache, TEXT, &entry));
+	/* Nor does it write there. */
+	EXPECT_FALSE(unwind_rule_cache_put(&cache, TEXT, 2, 0, &rule));
+
+	atomic_set(seq, atomic_read(seq) + 1);
+	ASSERT_TRUE(unwind_rule_cache_find(&cache, TEXT, &entry));
+	EXPECT_EQ(1, unwind_rule_cache_section(&entry));
+	free(cache.sets);
+}
+
+/*
+ * Threads that read and write the same few sets. What an entry says has to go with its
+ * address: the number of the section, the hint and each offset are made from it.
+ */
+#define THREADS		4
+#define ADDRESSES	64
+#define ROUNDS		400000
+
+struct hammer {
+	struct unwind_rule_cache	*cache;
+	unsigned int			seed;
+	unsigned long			found;
+	unsigned long			torn;
+};
+
+static u64 hammer_section(u64 ip, unsigned int version)
+{
+	return (ip & 0xffff) * 8 + version + 1;
+}
+
+static void hammer_rule(u64 section, struct unwind_user_rule *rule)
+{
+	*rule = (struct unwind_user_rule) {
+		.cfa		= LOC_SP(section * 3),
+		.ra		= LOC_AT_CFA(-(s32)(section & 0x3fff)),
+		.fp		= LOC_AT_CFA(section & 0x1fff),
+		.signal		= section & 1,
+		.confined	= section & 2,
+	};
+}
+
+static void *hammer(void *arg)
+{
+	struct hammer *h = arg;
+	struct unwind_user_rule rule, want;
+	struct unwind_rule_entry entry;
+	unsigned int i;
+	u64 ip, section;
+
+	for (i = 0; i < ROUNDS; i++) {
+		ip = TEXT + rand_r(&h->seed) % ADDRESSES;
+		if (i % 4 == 0) {
+			section = hammer_section(ip, rand_r(&h->seed) % 8);
+			hammer_rule(section, &rule);
+			unwind_rule_cache_put(h->cache, ip, section, section & 0xff,
+					      &rule);
+			continue;
+		}
+		if (!unwind_rule_cache_find(h->cache, ip, &entry))
+			continue;
+		h->found++;
+		section = unwind_rule_cache_section(&entry);
+		hammer_rule(section, &want);
+		if (!unwind_rule_cache_get(&entry, &rule) || !same_rule(&rule, &want) ||
+		    (section - 1) / 8 != (ip & 0xffff) ||
+		    unwind_rule_cache_hint(&entry) != (section & 0xff))
+			h->torn++;
+	}
+
+	return NULL;
+}
+
+TEST(threads)
+{
+	struct unwind_rule_cache cache;
+	struct hammer hammers[THREADS];
+	pthread_t threads[THREADS];
+	unsigned int i;
+
+	/* Two sets. */
+	ASSERT_TRUE(cache_init(&cache, 1));
+	for (i = 0; i < THREADS; i++) {
+		hammers[i] = (struct hammer) { .cache = &cache, .seed = i };
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, hammer, &hammers[i]));
+	}
+	for (i = 0; i < THREADS; i++) {
+		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+		EXPECT_LT(0, hammers[i].found);
+		EXPECT_EQ(0, hammers[i].torn);
+	}
+	free(cache.sets);
 }
 
 TEST_HARNESS_MAIN

@@ -11,7 +11,8 @@
 #include "harness.h"
 #include "rules.h"
 
-static struct mm_struct test_mm;
+static struct unwind_user_sections test_sections;
+static struct mm_struct test_mm = { .unwind_sections = &test_sections };
 static struct task_struct test_task = { .mm = &test_mm };
 struct task_struct *current = &test_task;
 
@@ -52,6 +53,16 @@ static unsigned int gone;
 void unwind_tables_begin(void)
 {
 	test_task.unwind_tables_seq = tables_seq;
+}
+
+struct unwind_user_shared *unwind_user_shared_replace(struct unwind_user_shared *old,
+						      struct unwind_user_shared *new)
+{
+	struct unwind_user_shared *was = current->mm->unwind_sections->shared;
+
+	if (was == old)
+		current->mm->unwind_sections->shared = new;
+	return was;
 }
 
 bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
@@ -167,6 +178,8 @@ FIXTURE_SETUP(walk)
 FIXTURE_TEARDOWN(walk)
 {
 	unwind_user_rules_free(self->rules);
+	unwind_user_shared_free(test_sections.shared);
+	test_sections.shared = NULL;
 }
 
 /* One word above the stack pointer is the return address, to OTHER. */

@@ -16,7 +16,8 @@ TRACE_DEFINE_ENUM(UNWIND_USER_CORRUPT);
  * unwind_user_walk - The user stack of the current task was walked
  * @ip:		Where the walk began
  * @nr:		Length of the stack
- * @state:	Where the walk ended, and by which method how many frames were left
+ * @state:	Where the walk ended, by which method how many frames were left, and
+ *		how often it had to look for a section
  * @result:	Why the walk ended; "limit" if it was deep enough
  */
 TRACE_EVENT(unwind_user_walk,
@@ -35,6 +36,7 @@ TRACE_EVENT(unwind_user_walk,
 		__field(unsigned int,	fp)
 		__field(unsigned int,	entry)
 		__field(unsigned int,	signal)
+		__field(unsigned int,	lookups)
 		__field(unsigned int,	result)
 	),
 
@@ -46,12 +48,14 @@ TRACE_EVENT(unwind_user_walk,
 		__entry->fp	= state->stats.fp;
 		__entry->entry	= state->stats.entry;
 		__entry->signal	= state->signals;
+		__entry->lookups = state->stats.lookups;
 		__entry->result	= result;
 	),
 
-	TP_printk("ip=0x%lx nr=%u table=%u supplied=%u fp=%u entry=%u signal=%u result=%s",
+	TP_printk("ip=0x%lx nr=%u table=%u supplied=%u fp=%u entry=%u signal=%u lookups=%u result=%s",
 		  __entry->ip, __entry->nr, __entry->table, __entry->supplied,
 		  __entry->fp, __entry->entry, __entry->signal,
+		  __entry->lookups,
 		  __print_symbolic(__entry->result,
 				   { UNWIND_USER_FRAME,		"limit" },
 				   { UNWIND_USER_END,		"end" },

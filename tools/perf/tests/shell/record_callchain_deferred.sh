@@ -82,7 +82,7 @@ test_no_merge() {
 
   # Every cookie in a sample has its record
   sed -n 's/.*(cookie: \([0-9a-f]*\))$/\1/p' "${dir}/script" | sort -u > "${dir}/asked"
-  sed -n 's/.*\[cookie: \([0-9a-f]*\)\]$/\1/p' "${dir}/script" | sort > "${dir}/written"
+  sed -n 's/.*\[cookie: \([0-9a-f]*\)\].*$/\1/p' "${dir}/script" | sort > "${dir}/written"
   if [ -n "$(uniq -d "${dir}/written")" ]
   then
     fail "a cookie has more than one record"

@@ -390,8 +390,104 @@ test_cpu() {
   stop_tasks
 }
 
+# Ends when it is killed, and has nothing to wait for.
+loop='
+import sys
+while True:
+    sorted(range(2000), key=lambda x: -x)'
+
+# short_share: in percent, of the stacks that lead through the one file without a table
+short_share() {
+  local warning='^WARNING: 1 of [0-9]* files have no unwind table (too large)\.'
+
+  sed -n "s/${warning} \\([0-9]*\\)[0-9.]* % .*/\\1/p" "${dir}/log"
+}
+
+# same_name HERE THERE: programs that the file runs, and the other one of the same name,
+# which has no table
+same_name() {
+  local here there
+
+  rm -f "${dir}/ready"
+  "${dir}/same" -c "$1" &
+  here=$!
+  # shellcheck disable=SC2016
+  unshare -m --propagation private "${BASH}" -c '
+    mount --bind "$1" "$2"
+    touch "$3/ready"
+    exec "$2" -c "$4"' \
+    bash "${dir}/damaged" "${dir}/same" "${dir}" "$2" &
+  there=$!
+  pids="${pids} ${here} ${there}"
+  wait_for 60 test -e "${dir}/ready" || give_up "no mount namespace"
+  wait_for 60 grep -q "${dir}/same" "/proc/${there}/maps" || give_up "the program does not start"
+  "${record[@]}" -N -F 499 -p "${here},${there}" -- sleep 5 > "${dir}/log" 2>&1 ||
+    fail "same name: cannot attach"
+  stop_tasks
+}
+
+# A name in two mount namespaces, as of containers: only one file has a table.
+test_same_name() {
+  local wait='import time; time.sleep(600)'
+
+  if [ "$(id -u)" != 0 ] || ! unshare -m true 2> /dev/null
+  then
+    echo "Mount namespaces are not tested: they take root"
+    return
+  fi
+
+  cp "${program}" "${dir}/same"
+  # The section of call frame information has an absurd size.
+  "${program}" - "${program}" "${dir}/damaged" << 'PYTHON' || give_up "cannot damage a program"
+import shutil, struct, sys
+shutil.copy(sys.argv[1], sys.argv[2])
+with open(sys.argv[2], "r+b") as file:
+    data = file.read()
+    shoff, = struct.unpack_from("<Q", data, 40)
+    size, number, names = struct.unpack_from("<HHH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQ", data, shoff + i * size) for i in range(number)]
+    for i, section in enumerate(sections):
+        start = sections[names][4] + section[0]
+        if data[start:data.index(b"\0", start)] == b".eh_frame":
+            file.seek(shoff + i * size + 32)
+            file.write(struct.pack("<Q", 1 << 40))
+PYTHON
+
+  same_name "${loop}" "${wait}"
+  [ "$(short_share)" = 0 ] || {
+    grep WARNING "${dir}/log" || true
+    fail "a file is taken for one of the same name that has no table"
+  }
+  same_name "${wait}" "${loop}"
+  [ "$(short_share)" -ge 90 ] 2> /dev/null || {
+    grep WARNING "${dir}/log" || true
+    fail "a file without a table is taken for one of the same name"
+  }
+}
+
+# A table that comes while samples are taken
+test_late() {
+  local late='^WARNING: [1-9][0-9]* files had no unwind table for some time\.'
+
+  rm -rf "${dir}/cache"
+  cp "${program}" "${dir}/late"
+  "${dir}/late" -c "${loop}" &
+  pids="${pids} $!"
+  wait_for 60 grep -q "${dir}/late" "/proc/$!/maps" || give_up "the program does not start"
+  "${record[@]}" -v -N -F 1999 -p $! -- timeout 60 "${BASH}" -c "${until}; sleep 2" bash \
+    '^Unwind table for .*/late: [0-9]* bytes' "${dir}/log" > "${dir}/log" 2>&1 ||
+    fail "late: cannot attach"
+  stop_tasks
+  grep "${late} [0-9.]* % of [1-9][0-9]* user stacks" "${dir}/log" || {
+    grep nwind "${dir}/log" || true
+    fail "no word about stacks before a table came"
+  }
+  ! grep -q "${late} 100.0 %" "${dir}/log" || fail "a table that came does not count"
+}
+
 check_support
-for name in ${UNWIND_FILES_TESTS:-cached not_stored purge namespace hang fuse overlay cpu}
+for name in ${UNWIND_FILES_TESTS:-cached not_stored purge namespace same_name late hang fuse \
+  overlay cpu}
 do
   echo "Test: ${name}"
   "test_${name}"

@@ -88,6 +88,54 @@ test_check() {
   grep -q ' different: ' "${dir}/log" || fail "no difference is shown"
 }
 
+# A library with 16 bytes of a function, 32 of one whose CFI names a register that does
+# not exist, and 80 without CFI
+make_parts() {
+  cat > "${dir}/parts.s" << 'EOF'
+	.text
+good:
+	.cfi_startproc
+	.skip	16, 0x90
+	.cfi_endproc
+outrageous:
+	.cfi_startproc
+	.cfi_escape 0x07, 0x80, 0xda, 0xc4, 0x09
+	.skip	32, 0x90
+	.cfi_endproc
+none:
+	.skip	80, 0x90
+	.section .note.GNU-stack, "", @progbits
+EOF
+  cc -shared -nostdlib -o "${dir}/parts.so" "${dir}/parts.s" > "${dir}/log" 2>&1
+}
+
+test_parts() {
+  echo "Compare a table with a file that describes more than libdw gets"
+  if ! command -v cc > /dev/null
+  then
+    echo "not compared, as there is no compiler"
+    return
+  fi
+  make_parts || give_up "cannot make a library: $(cat "${dir}/log")"
+  "${sframe[@]}" check -n 5 "${dir}/parts.so" > "${dir}/log" 2>&1 ||
+    fail "a table is different: $(cat "${dir}/log")"
+  cat "${dir}/log"
+  grep -q ': 48 bytes described, 33.333% same, signal 0, missing 32, ' "${dir}/log" ||
+    fail "what was left out is not missing"
+  grep -q ', unread 32; 37.500% of 128 executable bytes described$' "${dir}/log" ||
+    fail "code without call frame information does not count"
+  grep -q ' unread: no rule$' "${dir}/log" || fail "what was left out is not shown"
+
+  # All of it is left out, so that there is no table.
+  sed -i '/^good:/,/cfi_endproc/d' "${dir}/parts.s"
+  cc -shared -nostdlib -o "${dir}/parts.so" "${dir}/parts.s" > "${dir}/log" 2>&1 ||
+    give_up "cannot make a library: $(cat "${dir}/log")"
+  "${sframe[@]}" check "${dir}/parts.so" > "${dir}/log" 2>&1 ||
+    fail "a file without a table is not compared: $(cat "${dir}/log")"
+  grep -q ': 32 bytes described, 0.000% same, signal 0, missing 32, .*; 28.571% of 112 ' \
+    "${dir}/log" || fail "all of it is not missing: $(cat "${dir}/log")"
+}
+
 # find_installed NAME: the path of a program, of a part of the compiler, or a library
 find_installed() {
   local file
@@ -272,6 +320,7 @@ check_support
 test_build
 test_show
 test_check
+test_parts
 test_installed
 test_cache
 test_owner
