@@ -50,8 +50,9 @@ check-debug: ## the guest tests on a kernel with KASAN, lockdep and the like
 check-fp: ## the guest tests on a kernel with frame pointers
 	@scripts/check fp
 
-check-mutants: ## do the kselftests fail on a kernel with planted faults?
+check-mutants: ## do the tests fail on a kernel, and with a perf, with planted faults?
 	@scripts/mutants
+	@scripts/perf-mutants
 
 check-bare: ## both commands of README in an empty Debian 12, in build/bare-root
 	@scripts/bare-root
@@ -68,4 +69,4 @@ bench: ## what it costs: instruction counts in a guest, write build/bench.txt
 clean: ## remove what was built; build/linux and its commits stay
 	rm -rf build/linux/.orc build/linux/.debug build/linux/.fp build/linux/.off \
 		build/perf build/demo build/kselftest-* build/log \
-		build/mutants build/bisect build/bare-root build/bare-root.bare
+		build/mutants build/perf-mutants build/bisect build/bare-root build/bare-root.bare

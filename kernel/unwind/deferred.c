@@ -240,6 +240,7 @@ static u64 unwind_deferred_new_cookie(void)
 /* May current ask now, from this context? The errors are those of the request. */
 static notrace int unwind_deferred_may_request(const struct unwind_task_info *info)
 {
+	/* Pairs with unwind_deferred_enable(). */
 	if (!smp_load_acquire(&unwind_deferred_users) ||
 	    !READ_ONCE(sysctl_unwind_user_deferred))
 		return -EOPNOTSUPP;
@@ -405,7 +406,10 @@ static void unwind_deferred_keep_gprs(struct unwind_task_info *info,
 
 static void unwind_deferred_forget_rules(struct unwind_task_info *info) { }
 static void unwind_deferred_detach_rules(struct unwind_task_info *info,
-					 struct unwind_task_memory *memory) { }
+					 struct unwind_task_memory *memory)
+{
+}
+
 static void unwind_deferred_free_rules(const struct unwind_task_memory *memory) { }
 
 static enum unwind_user_end unwind_deferred_stack(struct unwind_task_info *info,
@@ -608,6 +612,12 @@ static void unwind_deferred_take_memory(struct unwind_task_info *info)
 	}
 }
 
+static void unwind_deferred_release_memory(struct unwind_task_info *info)
+{
+	/* Who takes it next sees what was done to it. */
+	smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
+}
+
 static void unwind_deferred_set_cache(struct unwind_task_info *info,
 				      struct unwind_task_cache *cache)
 {
@@ -670,7 +680,7 @@ static bool unwind_deferred_reclaim_task(struct unwind_task_info *info)
 			return false;
 
 		detached = unwind_deferred_detach(info);
-		smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
+		unwind_deferred_release_memory(info);
 	}
 	unwind_deferred_free(&detached);
 
@@ -937,7 +947,7 @@ static void unwind_deferred_serve(struct unwind_task_info *info)
 	unwind_deferred_trim_memory(info);
 
 	/* A */
-	smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
+	unwind_deferred_release_memory(info);
 	/* Pairs with the barrier of unwind_deferred_reclaim_tasks(). */
 	smp_mb();
 	/* B */
@@ -1149,7 +1159,7 @@ void unwind_deferred_task_exec_begin(void)
 	info->rounds = 0;
 	unwind_deferred_take_memory(info);
 	unwind_deferred_forget_rules(info);
-	smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
+	unwind_deferred_release_memory(info);
 }
 
 /**
@@ -1188,7 +1198,7 @@ void unwind_deferred_task_exit(void)
 
 	unwind_deferred_take_memory(info);
 	memory = unwind_deferred_detach(info);
-	smp_store_release(&info->memory, UNWIND_MEMORY_FREE);
+	unwind_deferred_release_memory(info);
 	unwind_deferred_free(&memory);
 }
 

@@ -161,6 +161,7 @@ static inline bool unwind_rule_cache_find(const struct unwind_rule_cache *cache,
 	seq = atomic_read(&set->seq);
 	if (unlikely(seq & 1))
 		return false;
+	/* Pairs with the barrier at D. */
 	smp_rmb();
 
 	if (unlikely(READ_ONCE(entry->ip) != ip)) {

@@ -207,7 +207,7 @@ struct unwind_user_bare {
 	u32				offs[1 << UNWIND_USER_BARE_BITS];
 };
 
-static_assert(UNWIND_USER_BARES <= UNWIND_USER_BARE_RANGE + 1);
+static_assert(UNWIND_USER_BARE_RANGE >= UNWIND_USER_BARES - 1);
 
 /**
  * struct unwind_user_rules - What a task remembers of its own
@@ -372,12 +372,14 @@ static void unwind_user_shared_make(void)
 static bool unwind_user_read_begin(const atomic_t *lock, int *seq)
 {
 	*seq = atomic_read(lock);
+	/* Pairs with unwind_user_write_end(). */
 	smp_rmb();
 	return !(*seq & 1);
 }
 
 static bool unwind_user_read_end(const atomic_t *lock, int seq)
 {
+	/* Pairs with unwind_user_write_begin(), a full barrier. */
 	smp_rmb();
 	return atomic_read(lock) == seq;
 }
@@ -392,6 +394,7 @@ static bool unwind_user_write_begin(atomic_t *lock)
 
 static void unwind_user_write_end(atomic_t *lock)
 {
+	/* Pairs with unwind_user_read_begin(). */
 	smp_wmb();
 	atomic_set(lock, atomic_read(lock) + 1);
 }

@@ -7,12 +7,6 @@
 #include <stdio.h>
 #include <linux/types.h>
 
-/* As of the kernel's header, until the tools' copy has them */
-#ifndef PERF_RECORD_MISC_CALLCHAIN_CUT
-#define PERF_RECORD_MISC_CALLCHAIN_CUT		(1 << 13)
-#define PERF_RECORD_MISC_CALLCHAIN_BROKEN	(1 << 14)
-#endif
-
 struct callchain_deferred;
 struct decomp;
 struct evlist;

@@ -54,7 +54,6 @@ struct mm_struct {
 typedef struct { } spinlock_t;
 typedef struct { } refcount_t;
 
-
 struct return_instance {
 	unsigned long		stack;
 	unsigned long		orig_ret_vaddr;
