@@ -127,7 +127,8 @@ TEST_F(entry, sample_after_the_task_work)
 	if (!st.samples)
 		SKIP(return, "the C library has not registered rseq");
 	EXPECT_EQ(0, st.lost);
-	EXPECT_LE(nr, st.cookies);
+	/* On a slow machine the time may be over before the task sleeps. */
+	EXPECT_LT(0, st.cookies);
 	EXPECT_EQ(st.samples, st.deferred);
 	/* One for each time that the task has slept or was preempted, twice. */
 	switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "sframe_test.h"
 #include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -34,7 +35,7 @@
 #define SLACK		(32 * PAGE)
 /* Statistics of cgroups are collected every other second. */
 #define STAT_SECONDS	6
-#define LIMIT_SECONDS	60
+#define LIMIT_SECONDS	240
 
 /* ---- A cgroup ------------------------------------------------------------------ */
 
@@ -77,8 +78,10 @@ static const char *cgroup_open(struct cgroup *cg)
 		return "no memory cgroups (CONFIG_MEMCG?)";
 	snprintf(cg->dir, sizeof(cg->dir), "%s/" NAME, cg->root);
 	rmdir(cg->dir);
-	if (mkdir(cg->dir, 0700))
+	if (mkdir(cg->dir, 0700)) {
+		perror("# mkdir");
 		return "cannot make a cgroup";
+	}
 	snprintf(path, sizeof(path), "%s/memory.stat", cg->dir);
 	return access(path, R_OK) ? "no memory.stat" : NULL;
 }
@@ -89,7 +92,7 @@ static void cgroup_close(struct cgroup *cg)
 
 	cgroup_write(cg->dir, "memory.max", "%ld", LONG_MAX);
 	/* Tasks may not be gone altogether. */
-	for (i = 0; i < 1000 && rmdir(cg->dir) && errno == EBUSY; i++)
+	for (i = 0; i < 6000 && rmdir(cg->dir) && errno == EBUSY; i++)
 		usleep(10000);
 	if (cg->mounted) {
 		umount2(cg->root, MNT_DETACH);
@@ -151,11 +154,20 @@ struct many {
 	struct chain	*chain;
 };
 
+/* Threads sleep until the step that they wait for. */
 static void arrive(struct shared *s, unsigned int next)
 {
+	unsigned int step;
+
 	__atomic_add_fetch(&s->arrived, 1, __ATOMIC_ACQ_REL);
-	while (__atomic_load_n(&s->step, __ATOMIC_ACQUIRE) < next)
-		usleep(50000);
+	while ((step = __atomic_load_n(&s->step, __ATOMIC_ACQUIRE)) < next)
+		syscall(SYS_futex, &s->step, FUTEX_WAIT, step, NULL, NULL, 0);
+}
+
+static void go_to(struct shared *s, unsigned int step)
+{
+	__atomic_store_n(&s->step, step, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &s->step, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static void *many_thread(void *arg)
@@ -274,7 +286,7 @@ FIXTURE_TEARDOWN(memory)
 
 #define TRACEPOINT	"syscalls/sys_enter_getpgid"
 
-TEST_F_TIMEOUT(memory, comes_and_goes, 240)
+TEST_F_TIMEOUT(memory, comes_and_goes, 900)
 {
 	struct many m = { .shared = self->shared, .chain = &self->c };
 	unsigned long limit = THREADS * THREAD_MAX + SLACK;
@@ -297,7 +309,7 @@ TEST_F_TIMEOUT(memory, comes_and_goes, 240)
 	ASSERT_LT(0, before);
 
 	ASSERT_EQ(0, defer_enable(&self->s));
-	__atomic_store_n(&self->shared->step, STEP_SAMPLE, __ATOMIC_RELEASE);
+	go_to(self->shared, STEP_SAMPLE);
 	ASSERT_EQ(0, many_wait(self->shared, 2 * THREADS, &self->s));
 	during = cgroup_kernel(&self->cg);
 	ASSERT_EQ(0, defer_finish(&self->s));
@@ -314,14 +326,14 @@ TEST_F_TIMEOUT(memory, comes_and_goes, 240)
 	EXPECT_GE(before + (long)limit, during);
 	EXPECT_GE(before + (long)SLACK, after);
 
-	__atomic_store_n(&self->shared->step, STEP_END, __ATOMIC_RELEASE);
+	go_to(self->shared, STEP_END);
 	EXPECT_EQ(0, defer_wait(self->child.pid, &status, LIMIT_SECONDS, NULL));
 	EXPECT_EQ(0, status);
 	self->child.pid = 0;
 }
 
 /* The same while the session goes on, because memory is wanted. */
-TEST_F_TIMEOUT(memory, is_reclaimed, 240)
+TEST_F_TIMEOUT(memory, is_reclaimed, 900)
 {
 	struct many m = { .shared = self->shared, .chain = &self->c };
 	struct perf_event_attr attr;
@@ -340,7 +352,7 @@ TEST_F_TIMEOUT(memory, is_reclaimed, 240)
 	ASSERT_EQ(0, many_wait(self->shared, THREADS, NULL));
 	before = cgroup_kernel(&self->cg);
 	ASSERT_EQ(0, defer_enable(&self->s));
-	__atomic_store_n(&self->shared->step, STEP_SAMPLE, __ATOMIC_RELEASE);
+	go_to(self->shared, STEP_SAMPLE);
 	ASSERT_EQ(0, many_wait(self->shared, 2 * THREADS, &self->s));
 	during = cgroup_kernel(&self->cg);
 	/* Otherwise there is nothing to see. */
@@ -353,7 +365,7 @@ TEST_F_TIMEOUT(memory, is_reclaimed, 240)
 	       (after - before) / 1024);
 	EXPECT_GE(before + (long)SLACK, after);
 
-	__atomic_store_n(&self->shared->step, STEP_END, __ATOMIC_RELEASE);
+	go_to(self->shared, STEP_END);
 	EXPECT_EQ(0, defer_wait(self->child.pid, &status, LIMIT_SECONDS, &self->s));
 	EXPECT_EQ(0, status);
 	self->child.pid = 0;
@@ -379,7 +391,7 @@ static void do_full(void *arg)
 		sched_yield();
 }
 
-TEST_F_TIMEOUT(memory, cgroup_is_full, 120)
+TEST_F_TIMEOUT(memory, cgroup_is_full, 600)
 {
 	struct many m = { .shared = self->shared, .chain = &self->c };
 	struct perf_event_attr attr;
@@ -411,11 +423,11 @@ TEST_F_TIMEOUT(memory, cgroup_is_full, 120)
 	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.max", "%ld", 0));
 	refused = cgroup_read(&self->cg, "memory.events", "max");
 	ASSERT_EQ(0, defer_enable(&self->s));
-	__atomic_store_n(&self->shared->step, STEP_SAMPLE, __ATOMIC_RELEASE);
+	go_to(self->shared, STEP_SAMPLE);
 	ASSERT_EQ(0, many_wait(self->shared, STEP_WAIT, NULL));
 	EXPECT_LT(refused, cgroup_read(&self->cg, "memory.events", "max"));
 	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.max", "%ld", LONG_MAX));
-	__atomic_store_n(&self->shared->step, STEP_END, __ATOMIC_RELEASE);
+	go_to(self->shared, STEP_END);
 	ASSERT_EQ(0, defer_wait(self->child.pid, &status, LIMIT_SECONDS, NULL));
 	self->child.pid = 0;
 	ASSERT_EQ(0, status);
