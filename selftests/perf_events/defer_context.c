@@ -112,7 +112,7 @@ TEST_F(breakpoint, no_frame_yet)
 		{ "pop",	walk_nop + 1,		false },
 		{ "ret",	walk_nop + 2,		false },
 	};
-	unsigned int i, j, bits;
+	unsigned int i, j, bits, tries = 20;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		unsigned int nr = 1;
@@ -131,6 +131,12 @@ TEST_F(breakpoint, no_frame_yet)
 		ASSERT_EQ(0, defer_finish(&self->s));
 		st = defer_conserve(&self->s.log);
 		EXPECT_CONSERVED(&st);
+		/* It is not hit if an interrupt comes exactly there. */
+		if (st.samples < nr && --tries) {
+			defer_session_close(&self->s);
+			i--;
+			continue;
+		}
 		ASSERT_EQ(nr, st.samples);
 		EXPECT_EQ(nr, st.deferred);
 		for (j = 0; j < nr; j++) {

@@ -119,6 +119,23 @@ static long cgroup_read(const struct cgroup *cg, const char *stat, const char *n
 	return ret;
 }
 
+/* Bytes of it all; -1 if they cannot be read. */
+static long cgroup_current(const struct cgroup *cg)
+{
+	char path[256];
+	long val = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/memory.current", cg->dir);
+	file = fopen(path, "r");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%ld", &val) != 1)
+		val = -1;
+	fclose(file);
+	return val;
+}
+
 /* When it does not change any more, and everything that frees memory is through. */
 static long cgroup_kernel(const struct cgroup *cg)
 {
@@ -399,7 +416,7 @@ TEST_F_TIMEOUT(memory, cgroup_is_full, 600)
 	const __u64 *ips = NULL;
 	char path[64];
 	int status, nr;
-	long refused;
+	long refused, left;
 
 	nr_want = chain_expect(&self->c, self->want,
 			       image_addr(&self->jit.map, code_leaf_ip), -1);
@@ -419,8 +436,12 @@ TEST_F_TIMEOUT(memory, cgroup_is_full, 600)
 	cgroup_write(self->cg.dir, "memory.swap.max", "%ld", 0);
 	ASSERT_EQ(0, defer_go(&self->child));
 	ASSERT_EQ(0, many_wait(self->shared, STEP_SAMPLE, NULL));
-	/* What was charged ahead goes, too. */
-	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.max", "%ld", 0));
+	/* What was charged ahead goes, and then nothing more than it has is left. */
+	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.high", "%ld", 0));
+	left = cgroup_current(&self->cg);
+	ASSERT_LE(0, left);
+	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.max", "%ld", left));
+	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.high", "%ld", LONG_MAX));
 	refused = cgroup_read(&self->cg, "memory.events", "max");
 	ASSERT_EQ(0, defer_enable(&self->s));
 	go_to(self->shared, STEP_SAMPLE);
