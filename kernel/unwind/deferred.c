@@ -589,7 +589,7 @@ EXPORT_SYMBOL_GPL(unwind_deferred_request);
  *   task, in the deferred work		reclaim, any other task
  *
  *   FREE -> TASK, waits		FREE -> RECLAIM, or leaves the task alone
- *   walk, callbacks			take the pointers, free after RCU
+ *   walk, callbacks			take the pointers, to free them
  *   -> FREE			(A)	-> FREE
  *   no client left?		(B)
  *

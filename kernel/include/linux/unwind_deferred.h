@@ -31,11 +31,11 @@ struct unwind_user_trace {
  *		request with its bit was made by the client that had the bit before
  *
  * @callback runs in the task that the request was made for, in task context
- * with interrupts enabled. The caller holds an SRCU read lock and, during
- * execve(), the cred_guard_mutex. It may sleep, and it may use the trace until it
- * returns. It must not unregister a client. Requests that it makes or causes for the
- * stack that it was called with get that cookie, and no call follows, unless
- * unwind_deferred_renew() is called.
+ * with interrupts enabled. The caller holds an SRCU read lock, keeps the task on its
+ * CPU and, during execve(), holds the cred_guard_mutex. It may sleep, and it may use
+ * the trace until it returns. It must not unregister a client. Requests that it makes
+ * or causes for the stack that it was called with get that cookie, and no call
+ * follows, unless unwind_deferred_renew() is called.
  */
 struct unwind_deferred_client {
 	void (*callback)(struct unwind_deferred_client *client,
