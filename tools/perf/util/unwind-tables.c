@@ -185,6 +185,7 @@ struct unwind_tables_mapping {
  * @size:	Its size
  * @mtime:	When it was written
  * @ctime:	When it was changed
+ * @supplied:	Its table was; otherwise a worker is making it
  *
  * An overlay has a device of its own, and the device below it is not told. So these are
  * compared instead. Files that were copied with all of these, below two overlays, would
@@ -195,6 +196,7 @@ struct unwind_tables_real {
 	off_t		size;
 	struct timespec	mtime;
 	struct timespec	ctime;
+	bool		supplied;
 };
 
 enum unwind_tables_fs {
@@ -239,7 +241,7 @@ struct unwind_tables_limit {
  * @nr_files:	How many
  * @room_files:	How many there is room for
  * @by_inode:	The same
- * @by_real:	Files below overlays that have a table
+ * @by_real:	Files below overlays that have a table, or are about to
  * @by_pid:	Mappings of files that waited when they were mapped
  * @nr_mappings: How many
  * @devices:	Kinds of file systems
@@ -579,9 +581,6 @@ static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, de
 {
 	struct unwind_tables_device *device;
 	size_t i;
-
-	if (major(dev))
-		return FS_LOCAL;
 
 	for (i = 0; i < tables->nr_devices; i++) {
 		if (tables->devices[i].dev == dev)
@@ -1236,24 +1235,52 @@ static bool is_overlay(int fd, const struct stat *st, struct unwind_tables_real 
 	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-static bool is_shared(struct unwind_tables *tables, const struct unwind_tables_real *real)
+/*
+ * Claim a file, unless it has a table below another overlay. While another worker makes
+ * its table, wait for that.
+ *
+ * Return: 0, -EEXIST if it has a table, -EINTR if the session ends, or -ENOMEM. After 0
+ *	   release_real() is to be called.
+ */
+static int claim_real(struct unwind_tables *tables,
+		      const struct unwind_tables_real *real)
 {
-	bool ret;
+	struct unwind_tables_real *known;
+	int err = 0;
 
 	mutex_lock(&tables->lock);
-	ret = hashmap__find(tables->by_real, real, NULL);
-	mutex_unlock(&tables->lock);
+	while (hashmap__find(tables->by_real, real, &known)) {
+		err = known->supplied ? -EEXIST :
+		      is_stopped(tables) ? -EINTR : 0;
+		if (err)
+			goto out;
+		cond_wait(&tables->idle, &tables->lock);
+	}
 
-	return ret;
+	known = memdup(real, sizeof(*real));
+	if (!known || hashmap__add(tables->by_real, known, known)) {
+		free(known);
+		err = -ENOMEM;
+	}
+out:
+	mutex_unlock(&tables->lock);
+	return err;
 }
 
-/* The lock is held. */
-static void note_real(struct unwind_tables *tables, const struct unwind_tables_real *real)
+/* The table of a claimed file was supplied or not. The lock is held. */
+static void release_real(struct unwind_tables *tables,
+			 const struct unwind_tables_real *real, bool supplied)
 {
-	struct unwind_tables_real *copy = memdup(real, sizeof(*real));
+	struct unwind_tables_real *known;
 
-	if (!copy || hashmap__add(tables->by_real, copy, 1L))
-		free(copy);
+	if (hashmap__find(tables->by_real, real, &known)) {
+		known->supplied = supplied;
+		if (!supplied) {
+			hashmap__delete(tables->by_real, real, NULL, NULL);
+			free(known);
+		}
+	}
+	cond_broadcast(&tables->idle);
 }
 
 static int get_table(struct unwind_tables *tables, struct sframe_table *table, int fd)
@@ -1297,7 +1324,7 @@ static void note_same(struct unwind_tables *tables, const struct unwind_tables_f
 static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file,
 			const struct unwind_tables_clock *clock)
 {
-	bool own = false, overlay = false, shared = false, refused = false, none;
+	bool own = false, claimed = false, shared = false, refused = false, none;
 	struct timespec old = file->ctime;
 	struct unwind_tables_real real;
 	struct sframe_table table = { };
@@ -1316,8 +1343,13 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	}
 
 	if (!err) {
-		overlay = is_overlay(fd, &st, &real);
-		shared = overlay && is_shared(tables, &real);
+		if (is_overlay(fd, &st, &real)) {
+			err = claim_real(tables, &real);
+			shared = err == -EEXIST;
+			claimed = !err;
+			if (shared)
+				err = 0;
+		}
 	}
 	if (!err && !shared)
 		own = elf_deps__has_sframe(fd);
@@ -1350,9 +1382,9 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		tables->supplied++;
 		tables->size += table.size;
 		tables->cached += table.cached;
-		if (overlay)
-			note_real(tables, &real);
 	}
+	if (claimed)
+		release_real(tables, &real, !err && !own);
 	tables->stored += table.stored;
 	tables->cpu_seconds += thread_seconds() - start;
 	/* That the session ends before a table is made is no fault of the file. */
@@ -1959,6 +1991,7 @@ void unwind_tables__stop(struct unwind_tables *tables)
 	__atomic_store_n(&tables->stop, true, __ATOMIC_RELAXED);
 	mutex_lock(&tables->lock);
 	cond_broadcast(&tables->work);
+	cond_broadcast(&tables->idle);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	end = now;
 	end.tv_sec += STOP_SECONDS;
