@@ -3,10 +3,11 @@
 # Deferred user callchains for perf on Linux 6.12: see README.
 
 CONFIG ?= orc
+BUILD ?= build
 
 .DEFAULT_GOAL := help
 .PHONY: help tree export kernel perf demo check check-debug check-fp \
-	check-mutants check-bare check-evidence check-export sweep vm bench clean
+	check-mutants check-topics check-bare check-evidence check-export sweep vm bench clean
 
 help: ## this list
 	@echo 'The two that most people want:'
@@ -16,57 +17,66 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 		awk -F'|' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 	@echo
-	@echo 'Variables: CONFIG=orc|debug|fp|off (kernel, vm), JOBS=N, BUILD=DIR,'
+	@echo 'Variables: CONFIG=orc|debug|fp|off (kernel; vm: not off), JOBS=N, BUILD=DIR,'
 	@echo 'KERNEL_DEB=FILE (a saved linux-source-6.12 package), DEPS=skip.'
 	@echo 'Logs are in build/log.  Downloads are kept in ~/.cache/deferred-unwind.'
 
 tree: ## fetch the kernel source into build/linux and apply the series
-	@scripts/tree
+	@scripts/build/tree
 
 export: ## write patches/, series and the readable copies from build/linux
-	@scripts/export
+	@scripts/build/export
 
 check-export: ## is the repository what "make export" would write?
-	@scripts/check-export
+	@scripts/check/export
 
 kernel: tree ## build the kernel (CONFIG)
-	@scripts/kernel $(CONFIG)
+	@scripts/build/kernel $(CONFIG)
 
 perf: tree ## build tools/perf into build/perf
-	@scripts/perf
+	@scripts/build/perf
 
 vm: ## a guest with the kernel of CONFIG; the script comes from standard input
-	@scripts/vm build/linux/.$(CONFIG)
+	@scripts/guest/vm $(BUILD)/linux/.$(CONFIG)
 
 demo: ## profile programs of others in a guest, write build/demo
-	@scripts/demo
+	@scripts/guest/demo
 
 check: ## the test suite on the fast kernel
-	@scripts/check
+	@scripts/check/run
 
 check-debug: ## the guest tests on a kernel with KASAN, lockdep and the like
-	@scripts/check debug
+	@scripts/check/run debug
 
 check-fp: ## the guest tests on a kernel with frame pointers
-	@scripts/check fp
+	@scripts/check/run fp
 
 check-mutants: ## do the tests fail on a kernel, and with a perf, with planted faults?
-	@scripts/mutants
-	@scripts/perf-mutants
+	@scripts/check/mutants
+	@scripts/check/perf-mutants
+
+check-topics: ## does each topic build, and work with only what it needs?
+	@scripts/check/topics
+	@scripts/check/topics-alone
 
 check-bare: ## both commands of README in an empty Debian 12, in build/bare-root
-	@scripts/bare-root
+	@scripts/check/bare-root
 
 check-evidence: ## everything, long runs included
-	@scripts/check evidence
+	@scripts/check/run evidence
 
 sweep: ## NMIs at each instruction of entry and exit: are the user registers right?
-	@scripts/sweep
+	@scripts/check/sweep
 
 bench: ## what it costs: instruction counts in a guest, write build/bench.txt
-	@scripts/bench
+	@scripts/bench/instructions
 
-clean: ## remove what was built; build/linux and its commits stay
-	rm -rf build/linux/.orc build/linux/.debug build/linux/.fp build/linux/.off \
-		build/perf build/demo build/kselftest-* build/log \
-		build/mutants build/perf-mutants build/bisect build/bare-root build/bare-root.bare
+# By name: a BUILD that was given may hold other files.
+BUILT := bare-root bare-root.bare bench bench.txt bisect demo dwarf-stacks ftrace-bytes \
+	kselftest-* libdw-agreement linux-base log mutants perf perf-damaged perf-mutants \
+	perf-test scale sframe-programs stock-perf sweep-tables sweep-tables-defer \
+	tables-cost topics trace-cmd unwind-host vdso whole-stacks \
+	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off
+
+clean: ## remove what was built; build/linux and its commits stay, and build/stored
+	rm -rf --one-file-system $(addprefix $(BUILD)/,$(BUILT))

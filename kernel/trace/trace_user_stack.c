@@ -2,14 +2,14 @@
 /*
  * Deferred user stacks
  *
- * With the option userstacktrace-deferred an event is followed by a cookie, and
- * the user stack comes once for all events of the same entry into the kernel,
- * when the task is about to return to user mode. See unwind_deferred_request()
- * for where such a stack cannot be had.
+ * With the option userstacktrace-deferred, an event is followed by a cookie. The user
+ * stack is written once for all events of the same kernel entry, when the task is about
+ * to return to user mode. unwind_deferred_request() describes when a stack cannot be
+ * deferred.
  *
- * An instance with the option set is a client of its own, so that it receives
- * the stacks that it asked for and no others, and those that are pending are
- * taken back when the option is cleared or the instance removed.
+ * Each instance with the option set is a client, so it receives the stacks that it has
+ * requested and no others. When the option is cleared or the instance is removed,
+ * pending requests are cancelled.
  */
 #include <linux/container_of.h>
 #include <linux/overflow.h>
@@ -22,17 +22,17 @@
 
 #include "trace.h"
 
-/* What a line of the trace file can show, even with names of files. */
+/* As many entries as the trace file can show for an event, even with file names. */
 #define TRACE_USER_STACK_DEPTH	127
 
 /*
  * Write the cookie of the user stack that will come.
  *
- * Any context, also with the run queue lock held. Function tracing and tracepoints
- * in what is called from here, as in unwind_deferred_request(), would ask again:
- * the recursion bits allow one request for each of task, softirq, IRQ and NMI.
+ * Any context, also with the run queue lock held. Functions that are called from
+ * here may be traced, or hit tracepoints, and would make a request again. So the
+ * recursion bits allow one request for each of task, softirq, IRQ and NMI.
  *
- * Return: false if the stack cannot be deferred, and is to be taken now.
+ * Return: false if the stack cannot be deferred, and has to be taken now.
  */
 bool trace_user_stack_request(struct trace_array *tr, struct trace_buffer *buffer,
 			      unsigned int trace_ctx)
@@ -77,8 +77,8 @@ out:
 	trace_clear_recursion(bit);
 
 	/*
-	 * In execve() the registers are the old program's, the memory is not. Nor
-	 * is there a stack to be taken now where the registers are not known.
+	 * Do not take the stack now if the user registers are not known, or in
+	 * execve(), where they are still those of the old program.
 	 */
 	return !ret || ret == -ESTALE;
 }
@@ -95,7 +95,7 @@ static void trace_user_stack_callback(struct unwind_deferred_client *client,
 	unsigned int nr;
 
 	tr = container_of(client, struct trace_array, unwind_client);
-	/* A snapshot may have been taken meanwhile: the cookie went with it. */
+	/* If a snapshot was taken meanwhile, it has the cookie. */
 	buffer = READ_ONCE(tr->array_buffer.buffer);
 	/* The other clients of this request may have wanted more. */
 	nr = min(trace->nr, TRACE_USER_STACK_DEPTH);
@@ -115,7 +115,7 @@ static void trace_user_stack_callback(struct unwind_deferred_client *client,
 }
 
 /**
- * trace_user_stack_start - Let an instance ask for deferred user stacks
+ * trace_user_stack_start - Let an instance request deferred user stacks
  * @tr:	The instance
  *
  * To be called before %TRACE_ITER_USERSTACK_DEFERRED is set.
@@ -140,10 +140,9 @@ int trace_user_stack_start(struct trace_array *tr)
  * trace_user_stack_stop - Undo trace_user_stack_start()
  * @tr:	The instance
  *
- * To be called when %TRACE_ITER_USERSTACK_DEFERRED has been cleared. Requests that
- * are pending are taken back. When this returns nothing writes to the buffers of
- * @tr any more, so they can be freed; a tracer that still sees the flag gets
- * -ENOENT for its request.
+ * To be called when %TRACE_ITER_USERSTACK_DEFERRED has been cleared. Cancels pending
+ * requests. When this returns, nothing writes stacks to the buffers of @tr any more, so
+ * they can be freed. A tracer that still sees the flag gets -ENOENT for its request.
  *
  * Context: Process context. Sleeps, and waits for callbacks that are running.
  */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Rules by instruction pointer
+ * Cache of rules by instruction pointer
  *
- * A profile meets the same return addresses again and again. Finding the rule of
- * one in an unwind table takes a binary search and a scan, in user memory; here
- * it takes one comparison.
+ * A profile contains the same return addresses again and again. Finding the rule of an
+ * address in a section takes a binary search and a scan, in user memory. Finding it
+ * here takes one or two comparisons.
  *
- * An address has two places, and a new rule replaces the older one of what is there:
- * with one place a stack of 60 frames would find every eighth one taken by another
- * of its own. Each entry names the section that it was made from, and is of no use
- * when that one has gone. That nothing was found is remembered, too.
+ * An address has two places, and a new rule replaces the older of the two rules
+ * there: with only one place, a stack of 60 frames would lose every eighth rule to
+ * another rule of the same stack. Each entry names the region that it is for, and is
+ * not used any more when the region is gone. An entry may also say that there is no
+ * rule.
  *
- * All threads of a process share a cache, without locks. The two places of an address
- * are a set, and the set has a sequence number:
+ * All threads of a process share a cache without locks. The two places of an address
+ * form a set, and the set has a sequence number:
  *
  *   reader, any context		writer, task context
  *
@@ -20,13 +21,15 @@
  *   copy an entry			change the entries
  *   LOAD number, the same?	(B)	STORE number, even	(D)
  *
- * A writer that finds an odd number gives up: a rule that is not remembered is looked
- * up once more. So does a reader, or one that finds another number at B. Nobody waits,
- * so an NMI may read between any two instructions of a writer. It sees the odd number
- * and finds nothing. A that reads D's number sees all that D's writer stored before; if
- * the copy has anything that was stored behind C, B sees C's number or a later one.
+ * A writer that finds an odd number gives up; the next walk looks up its rule again. A
+ * reader that finds an odd number, or another number at B, finds nothing. Nobody waits.
+ * So an NMI may read between any two instructions of a writer: it sees the odd number
+ * and finds nothing. If A reads the number that D stored, the reader sees everything
+ * that was stored before D. If the copy has any value that was stored after C, B reads
+ * the number of C or a later one.
  *
- * No kernel services: the host's tests and benchmarks use it as it is.
+ * No kernel services are used, so host tests and benchmarks can include this file as
+ * is.
  */
 #ifndef _KERNEL_UNWIND_RULE_CACHE_H
 #define _KERNEL_UNWIND_RULE_CACHE_H
@@ -40,15 +43,15 @@
 #include <asm/barrier.h>
 
 /*
- * 16 KiB at first. Stacks of large programs hold some hundred different return
- * addresses at a time, and threads of one program differ.
+ * 16 KiB at first. The stacks of a large program contain some hundred different
+ * return addresses at a time, and the threads of one program differ.
  */
 #define UNWIND_RULE_CACHE_BITS		8
 /* 256 KiB */
 #define UNWIND_RULE_CACHE_BITS_MAX	12
 #define UNWIND_RULE_CACHE_WAYS		2
 
-/* Where a value is: a struct unwind_user_loc without its offset in one byte. */
+/* A struct unwind_user_loc without its offset, in one byte. */
 #define UNWIND_RULE_LOC_BASE	0x07
 #define UNWIND_RULE_LOC_DEREF	0x08
 #define UNWIND_RULE_LOC_REG	4
@@ -57,29 +60,29 @@
 /* Flags of an entry. */
 #define UNWIND_RULE_OUTERMOST	0x01
 #define UNWIND_RULE_SIGNAL	0x02
-/* The section has no rule for this address. */
+/* There is no rule for this address. */
 #define UNWIND_RULE_NONE	0x04
 #define UNWIND_RULE_CONFINED	0x08
 
-/* The lower bits of @section are the hint. */
+/* The lower bits of @region are the hint. */
 #define UNWIND_RULE_HINT_BITS	16
 #define UNWIND_RULE_HINTS	(1U << UNWIND_RULE_HINT_BITS)
 
 /**
  * struct unwind_rule_entry - One remembered rule
  * @ip:		Address that was looked up
- * @section:	Number of the section that the rule is from, and where the caller
- *		keeps that; 0 if unused
- * @seq:	Sequence number of the set; only used in the first of its entries
- * @cfa:	Offset of the CFA,
- * @ra:		of the return address,
- * @fp:		and of the frame pointer
- * @loc:	The rest of the three
- * @flags:	What else there is to say
+ * @region:	Number of the region that the rule is for, and the hint: where the
+ *		caller keeps the region; 0 if unused
+ * @seq:	Sequence number of the set; only used in its first entry
+ * @cfa:	Offset of the CFA
+ * @ra:		Offset of the return address
+ * @fp:		Offset of the frame pointer
+ * @loc:	The other fields of these three
+ * @flags:	UNWIND_RULE_OUTERMOST and others
  */
 struct unwind_rule_entry {
 	u64		ip;
-	u64		section;
+	u64		region;
 	atomic_t	seq;
 	s32		cfa;
 	s16		ra;
@@ -88,12 +91,12 @@ struct unwind_rule_entry {
 	u8		flags;
 };
 
-/* Half a cache line: both places of an address are in one. */
+/* Half a cache line, so both places of an address are in one cache line. */
 static_assert(sizeof(struct unwind_rule_entry) == 32);
 
 /**
- * struct unwind_rule_set - The places of an address
- * @way:	The newer entry first
+ * struct unwind_rule_set - The two places of an address
+ * @way:	The entries, the newer one first
  */
 struct unwind_rule_set {
 	struct unwind_rule_entry way[UNWIND_RULE_CACHE_WAYS];
@@ -101,8 +104,8 @@ struct unwind_rule_set {
 
 /**
  * struct unwind_rule_cache - A cache of rules
- * @sets:	By hash of the address; all zero when new
- * @bits:	Logarithm of their number
+ * @sets:	Sets by hash of the address; all zero when new
+ * @bits:	Logarithm of the number of sets
  */
 struct unwind_rule_cache {
 	struct unwind_rule_set	*sets;
@@ -114,7 +117,7 @@ static inline size_t unwind_rule_cache_size(unsigned int bits)
 	return sizeof(struct unwind_rule_set) << bits;
 }
 
-/* The entries that may hold the rule for an address. */
+/* The two entries that may have the rule for an address. */
 static inline struct unwind_rule_entry *
 unwind_rule_cache_set(const struct unwind_rule_cache *cache, u64 ip)
 {
@@ -139,16 +142,16 @@ static inline void unwind_rule_unpack(u8 packed, s32 off, struct unwind_user_loc
 }
 
 /**
- * unwind_rule_cache_find - What is known about an address?
+ * unwind_rule_cache_find - Find the entry for an address
  * @cache:	The cache
  * @ip:		The address
  * @found:	Receives a copy of the entry
  *
- * The entry may be of any section. The caller makes sure that the section is still
- * the one that covers @ip.
+ * The entry may be for any region. The caller checks that this region still contains
+ * @ip.
  *
  * Context: Any, including NMI.
- * Return: false if nothing is known, or if somebody is writing there.
+ * Return: false if there is no entry, or if it is being written.
  */
 static inline bool unwind_rule_cache_find(const struct unwind_rule_cache *cache, u64 ip,
 					  struct unwind_rule_entry *found)
@@ -170,7 +173,7 @@ static inline bool unwind_rule_cache_find(const struct unwind_rule_cache *cache,
 			return false;
 	}
 
-	found->section	= READ_ONCE(entry->section);
+	found->region	= READ_ONCE(entry->region);
 	found->cfa	= READ_ONCE(entry->cfa);
 	found->ra	= READ_ONCE(entry->ra);
 	found->fp	= READ_ONCE(entry->fp);
@@ -181,39 +184,39 @@ static inline bool unwind_rule_cache_find(const struct unwind_rule_cache *cache,
 
 	/* B */
 	smp_rmb();
-	return likely(atomic_read(&set->seq) == seq) && found->section;
+	return likely(atomic_read(&set->seq) == seq) && found->region;
 }
 
 /**
- * unwind_rule_cache_section - Which section is an entry from?
+ * unwind_rule_cache_region - Get the region that an entry is for
  * @entry:	From unwind_rule_cache_find()
  *
- * Return: its number.
+ * Return: the number of the region.
  */
-static inline u64 unwind_rule_cache_section(const struct unwind_rule_entry *entry)
+static inline u64 unwind_rule_cache_region(const struct unwind_rule_entry *entry)
 {
-	return entry->section >> UNWIND_RULE_HINT_BITS;
+	return entry->region >> UNWIND_RULE_HINT_BITS;
 }
 
 /**
- * unwind_rule_cache_hint - Where does the caller keep the section of an entry?
+ * unwind_rule_cache_hint - Get where the caller keeps the region of an entry
  * @entry:	From unwind_rule_cache_find()
  *
- * Return: what was given to unwind_rule_cache_put(). Something else may be there
- *	   by now.
+ * Return: the hint that was passed to unwind_rule_cache_put(). Another region may be
+ *	   there by now.
  */
 static inline unsigned int
 unwind_rule_cache_hint(const struct unwind_rule_entry *entry)
 {
-	return entry->section & (UNWIND_RULE_HINTS - 1);
+	return entry->region & (UNWIND_RULE_HINTS - 1);
 }
 
 /**
- * unwind_rule_cache_get - The rule of an entry
+ * unwind_rule_cache_get - Get the rule of an entry
  * @entry:	From unwind_rule_cache_find()
  * @rule:	Receives the rule
  *
- * Return: false if there is none for this address.
+ * Return: false if there is no rule for this address.
  */
 static inline bool unwind_rule_cache_get(const struct unwind_rule_entry *entry,
 					 struct unwind_user_rule *rule)
@@ -232,8 +235,8 @@ static inline bool unwind_rule_cache_get(const struct unwind_rule_entry *entry,
 }
 
 /*
- * Has it room in an entry? Compilers save registers beside the CFA, however large
- * the frame is; no reader makes rules with other registers.
+ * Does the rule fit in an entry? Compilers save registers close to the CFA, however
+ * large the frame is. No reader makes rules with registers that do not fit.
  */
 static inline bool unwind_rule_fits(const struct unwind_user_rule *rule)
 {
@@ -245,7 +248,7 @@ static inline void unwind_rule_entry_move(struct unwind_rule_entry *to,
 					  const struct unwind_rule_entry *from)
 {
 	WRITE_ONCE(to->ip, from->ip);
-	WRITE_ONCE(to->section, from->section);
+	WRITE_ONCE(to->region, from->region);
 	WRITE_ONCE(to->cfa, from->cfa);
 	WRITE_ONCE(to->ra, from->ra);
 	WRITE_ONCE(to->fp, from->fp);
@@ -255,7 +258,7 @@ static inline void unwind_rule_entry_move(struct unwind_rule_entry *to,
 	WRITE_ONCE(to->flags, from->flags);
 }
 
-/* Put an entry that is filled in; the result is that of unwind_rule_cache_put(). */
+/* Store a complete entry. Returns the same as unwind_rule_cache_put(). */
 static inline bool unwind_rule_cache_add(struct unwind_rule_cache *cache,
 					 const struct unwind_rule_entry *new)
 {
@@ -269,7 +272,7 @@ static inline bool unwind_rule_cache_add(struct unwind_rule_cache *cache,
 		return false;
 
 	if (set[0].ip != new->ip) {
-		displaced = set[1].section && set[1].ip != new->ip;
+		displaced = set[1].region && set[1].ip != new->ip;
 		unwind_rule_entry_move(&set[1], &set[0]);
 	}
 	unwind_rule_entry_move(&set[0], new);
@@ -285,28 +288,28 @@ static inline bool unwind_rule_cache_add(struct unwind_rule_cache *cache,
  * unwind_rule_cache_put - Remember a rule
  * @cache:	The cache
  * @ip:		Address that was looked up
- * @section:	Number of the section, not 0
- * @hint:	Where the caller keeps the section, less than %UNWIND_RULE_HINTS
- * @rule:	What was found there, or NULL: nothing
+ * @region:	Number of the region, not 0
+ * @hint:	Where the caller keeps the region, less than %UNWIND_RULE_HINTS
+ * @rule:	The rule that was found, or NULL if there is none
  *
- * A rule that has no room in an entry is not remembered, nor is anything while
- * somebody else is writing at that place.
+ * A rule that does not fit in an entry is not remembered. Nor is a rule whose set is
+ * just being written by another task.
  *
  * Context: Task context.
- * Return: true if the rule of another address was forgotten for it.
+ * Return: true if this has displaced the rule of another address.
  */
 static inline bool unwind_rule_cache_put(struct unwind_rule_cache *cache, u64 ip,
-					 u64 section, unsigned int hint,
+					 u64 region, unsigned int hint,
 					 const struct unwind_user_rule *rule)
 {
 	struct unwind_rule_entry new = {
 		.ip		= ip,
-		.section	= section << UNWIND_RULE_HINT_BITS | hint,
+		.region		= region << UNWIND_RULE_HINT_BITS | hint,
 		.flags		= UNWIND_RULE_NONE,
 	};
 
-	/* As many numbers are never given out. */
-	if (section >> (64 - UNWIND_RULE_HINT_BITS))
+	/* Region numbers never get that large. */
+	if (region >> (64 - UNWIND_RULE_HINT_BITS))
 		return false;
 
 	if (rule) {
@@ -328,9 +331,9 @@ static inline bool unwind_rule_cache_put(struct unwind_rule_cache *cache, u64 ip
 }
 
 /**
- * unwind_rule_cache_copy - Put all rules of one cache into another one
- * @to:		The larger one, which nobody else knows yet
- * @from:	The smaller one, which may be written meanwhile
+ * unwind_rule_cache_copy - Copy all rules of one cache into another one
+ * @to:		The larger cache, which nobody else can find yet
+ * @from:	The smaller cache, which may be written meanwhile
  *
  * Context: Task context.
  */
@@ -342,7 +345,7 @@ static inline void unwind_rule_cache_copy(struct unwind_rule_cache *to,
 	u64 ip;
 
 	for (set = 0; set < 1U << from->bits; set++) {
-		/* The older one first. */
+		/* The older entry first. */
 		for (way = UNWIND_RULE_CACHE_WAYS; way--; ) {
 			ip = READ_ONCE(from->sets[set].way[way].ip);
 			if (ip && unwind_rule_cache_find(from, ip, &entry)) {

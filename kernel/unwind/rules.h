@@ -7,18 +7,19 @@
 #include <asm/unwind_user.h>
 
 /**
- * enum unwind_user_rule_kind - By what a frame can be left
- * @UNWIND_USER_RULE_FP:	Nothing is known of the code: frame pointers
- * @UNWIND_USER_RULE_TABLE:	An unwind table has a rule for it
- * @UNWIND_USER_RULE_SIGNAL:	It returns from a signal handler, says its code or its table
+ * enum unwind_user_rule_kind - How the walk can leave a frame
+ * @UNWIND_USER_RULE_FP:	By frame pointer: nothing is known about the code
+ * @UNWIND_USER_RULE_FOUND:	By a rule of a section or table
+ * @UNWIND_USER_RULE_SIGNAL:	By the kernel's signal frame: the code calls sigreturn,
+ *				or its section or table says so
  */
 enum unwind_user_rule_kind {
 	UNWIND_USER_RULE_FP,
-	UNWIND_USER_RULE_TABLE,
+	UNWIND_USER_RULE_FOUND,
 	UNWIND_USER_RULE_SIGNAL,
 };
 
-struct unwind_user_shared;
+struct unwind_user_confine;
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
@@ -27,15 +28,7 @@ struct unwind_user_shared;
 enum unwind_user_rule_kind
 unwind_user_find_rule(struct unwind_user_state *state,
 		      struct unwind_user_rule *rule);
-bool unwind_user_on_stack(const struct unwind_user_state *state,
-			  unsigned long addr, unsigned int size);
-bool unwind_user_at_code(const struct unwind_user_state *state,
-			 unsigned long ip, bool topmost);
-void unwind_user_shared_free(struct unwind_user_shared *shared);
-
-void unwind_user_sections_drop(void);
-unsigned long unwind_user_sections_count(void);
-unsigned long unwind_user_sections_reclaim(unsigned long nr);
+struct unwind_user_confine *unwind_user_rules_confine(struct unwind_user_rules *rules);
 
 #else
 
@@ -50,28 +43,10 @@ unwind_user_find_rule(const struct unwind_user_state *state,
 static inline void unwind_tables_begin(void) { }
 
 /* Without tables no walk is confined. */
-static inline bool unwind_user_on_stack(const struct unwind_user_state *state,
-					unsigned long addr, unsigned int size)
+static inline struct unwind_user_confine *
+unwind_user_rules_confine(struct unwind_user_rules *rules)
 {
-	return true;
-}
-
-static inline bool unwind_user_at_code(const struct unwind_user_state *state,
-				       unsigned long ip, bool topmost)
-{
-	return true;
-}
-
-static inline void unwind_user_sections_drop(void) { }
-
-static inline unsigned long unwind_user_sections_count(void)
-{
-	return 0;
-}
-
-static inline unsigned long unwind_user_sections_reclaim(unsigned long nr)
-{
-	return 0;
+	return NULL;
 }
 
 #endif /* CONFIG_UNWIND_USER_SFRAME */

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reader of SFrame sections: which rule does a section hold for an address?
+ * Reader of SFrame sections: find the rule that a section has for an address
  *
- * Every byte of a section is hostile: it comes from the profiled program, which
- * may change it while it is being read. So nothing is trusted because it was
- * checked in an earlier call or read: offsets are compared with the section's
- * bounds by the code that uses them, and each loop shrinks what it works on or
- * has a bound of its own. A section that lies gives a wrong rule or none.
+ * Every byte of a section is hostile: it comes from the profiled program, which may
+ * change it while it is being read. So a check in an earlier call or read does not
+ * count. The code that uses an offset compares it with the section's bounds. Each
+ * loop shrinks the data that it works on or has a bound of its own. A section with
+ * wrong contents yields a wrong rule or none.
  *
- * Pure code without state, tested on the host: see tools/testing/unwind/. All
- * memory is read by sframe_read(), a few times per lookup, because each call of
- * it costs as much as some dozens of decoded fields.
+ * This is pure code without state, tested on the host: see tools/testing/unwind/.
+ * sframe_read() reads all memory. A lookup calls it only a few times, because a call
+ * costs as much as decoding some dozens of fields.
  */
 #include <linux/bitfield.h>
 #include <linux/bits.h>
@@ -26,7 +26,7 @@
 
 #include "sframe.h"
 
-/* How many FDEs one step of the search reads, and looks at. */
+/* How many FDEs one step of the search reads and compares. */
 #define SFRAME_WINDOW		16
 
 #define SFRAME_PARTS_ROOT	8
@@ -39,28 +39,23 @@ static_assert(SFRAME_PARTS_ROOT * SFRAME_PARTS_ROOT == SFRAME_PARTS);
 #define SFRAME_FRE_SIZE_MAX	(SFRAME_FRE_ADDR_MAX + sizeof(u8) +	\
 				 (SFRAME_FRE_WORDS_MAX << SFRAME_WIDTH_MAX))
 
-#define SFRAME_AMD64_FP		6
-#define SFRAME_AMD64_SP		7
-/* The general registers; what follows holds no address of a frame. */
-#define SFRAME_AMD64_REGS	16
-
-/* Both formats are fixed. */
+/* Both versions have a fixed layout. */
 static_assert(sizeof(struct sframe_header) == 28);
 static_assert(sizeof(struct sframe_fde_v2) == 20);
 static_assert(sizeof(struct sframe_fde_v3) == 16);
 static_assert(sizeof(struct sframe_attr_v3) == 5);
 
-/* A chunk has room for an FRE and the address and info of the next. */
+/* A chunk has room for an FRE and for the address and info of the next one. */
 static_assert(SFRAME_FRE_SIZE_MAX + SFRAME_FRE_ADDR_MAX + sizeof(u8) <=
 	      SFRAME_FRE_CHUNK);
 
-/* What a step of the search reads: FDEs of either version. */
+/* Size of what a step of the search reads: FDEs of either version. */
 static_assert(sizeof(struct sframe_fde_v2) >= sizeof(struct sframe_fde_v3));
 #define SFRAME_WINDOW_SIZE	(SFRAME_WINDOW * sizeof(struct sframe_fde_v2))
 
 /*
- * An FDE of any version, as far as FREs are to be found and read by it. The
- * first one is at pos in the chunk.
+ * An FDE of any version: the fields that are needed to find and read its FREs. The
+ * first FRE is at pos in the chunk.
  */
 struct sframe_fde {
 	u32		num_fres;
@@ -73,9 +68,9 @@ struct sframe_fde {
 };
 
 /*
- * A part of the area of the FREs: len bytes from off on, counted from the start
- * of the section. An address is loaded with four bytes, whatever its width, so
- * there is room for some more. The FREs of the function do not reach beyond end.
+ * A part of the area of the FREs: len bytes at off, from the start of the section.
+ * An address is loaded with four bytes, whatever its width, so buf is a little
+ * larger. The FREs of the function end at or before end.
  */
 struct sframe_chunk {
 	u32		off;
@@ -84,7 +79,7 @@ struct sframe_chunk {
 	u8		buf[SFRAME_FRE_CHUNK + SFRAME_FRE_ADDR_MAX];
 };
 
-/* The words of an FRE that are not yet consumed. */
+/* The words of an FRE that are not consumed yet. */
 struct sframe_words {
 	const u8	*next;
 	u8		nr;
@@ -101,7 +96,7 @@ static u32 sframe_fde_size(const struct sframe_section *sec)
 
 /*
  * Start of the function of FDE @index, whose bytes are at @raw, minus the base of
- * the section. A nonsensical one wraps, and is then simply elsewhere.
+ * the section. A nonsensical start may wrap; it is then just somewhere else.
  */
 static s64 sframe_fde_start(const struct sframe_section *sec, u32 index,
 			    const void *raw)
@@ -131,9 +126,9 @@ static bool sframe_read_fdes(const struct sframe_section *sec, u32 index, u32 nr
 }
 
 /*
- * How many of the @nr FDEs at @raw, the first of them being FDE @index, start at
- * or before @addr. They should be sorted, so the loop could stop at the first
- * that does not; like this it has no branch to mispredict.
+ * Count how many of the @nr FDEs at @raw, which begin with FDE @index, start at or
+ * before @addr. They should be sorted, so the loop could stop early. It does not, to
+ * have no branch that can be mispredicted.
  */
 static u32 sframe_count_fdes(const struct sframe_section *sec, u32 index, u32 nr,
 			     s64 addr, const void *raw)
@@ -144,8 +139,8 @@ static u32 sframe_count_fdes(const struct sframe_section *sec, u32 index, u32 nr
 	u64 limit = addr;
 
 	/*
-	 * Instead of each start, as sframe_fde_start() does, move the address. At
-	 * an end of what 64 bits hold it wraps; no function reaches to there.
+	 * Move the address instead of each start, unlike sframe_fde_start(). It
+	 * wraps near the limits of 64 bits, where there are no functions.
 	 */
 	if (sec->pcrel) {
 		step = sframe_fde_size(sec);
@@ -164,10 +159,10 @@ static u32 sframe_count_fdes(const struct sframe_section *sec, u32 index, u32 nr
 }
 
 /*
- * Find the last FDE that starts at or before @addr, read it together with some of
- * its neighbours into @buf, which has SFRAME_WINDOW_SIZE bytes, and set @index.
+ * Find the last FDE that starts at or before @addr. Read it with some of its
+ * neighbours into @buf, which has SFRAME_WINDOW_SIZE bytes, and set @index.
  *
- * Returns its position among those in @buf, or a negative error code.
+ * Returns its position in @buf, counted in FDEs, or a negative error code.
  */
 static int sframe_search(const struct sframe_section *sec, s64 addr, u8 *buf,
 			 u32 *index)
@@ -178,12 +173,12 @@ static int sframe_search(const struct sframe_section *sec, s64 addr, u8 *buf,
 	if (!sec->num_fdes || addr < sec->first)
 		return -ENOENT;
 
-	/* All parts that exist start before SFRAME_NO_PART. */
+	/* All parts in use start before SFRAME_NO_PART. */
 	dist = min_t(u64, (u64)addr - (u64)sec->first, SFRAME_NO_PART - 1);
 
 	/*
-	 * Two levels of comparisons that do not wait for each other take a third
-	 * of the time of a binary search.
+	 * These two levels of independent comparisons take a third of the time of a
+	 * binary search.
 	 */
 	for (i = SFRAME_PARTS_ROOT; i < SFRAME_PARTS; i += SFRAME_PARTS_ROOT)
 		part += starts[i] <= dist;
@@ -208,7 +203,7 @@ static int sframe_search(const struct sframe_section *sec, s64 addr, u8 *buf,
 
 		count = sframe_count_fdes(sec, at, nr, addr, buf);
 
-		/* Each time less remains than half of what there was. */
+		/* In each step less than half of the range remains. */
 		if (!count && at > lo)
 			hi = at;
 		else if (count == nr && at + nr < hi)
@@ -217,7 +212,7 @@ static int sframe_search(const struct sframe_section *sec, s64 addr, u8 *buf,
 			break;
 	}
 
-	/* The first one of the part did start before: someone has changed it. */
+	/* The first FDE of the part started before @addr once: it has changed since. */
 	if (!count)
 		return -ENOENT;
 
@@ -228,8 +223,8 @@ static int sframe_search(const struct sframe_section *sec, s64 addr, u8 *buf,
 /*
  * Move @chunk on by @len bytes, and fill it.
  *
- * There is nothing to gain if it reaches to the end already: then what is sought
- * would lie beyond.
+ * If it reaches to the end already, this is an error: the data that the caller needs
+ * would be beyond the end.
  */
 static int sframe_advance(const struct sframe_section *sec,
 			  struct sframe_chunk *chunk, u32 len)
@@ -247,9 +242,9 @@ static int sframe_advance(const struct sframe_section *sec,
 }
 
 /*
- * The FRE at @pos, which lies in @chunk: its size, and those of the ones before it,
- * are the user's. Where a mispredicted branch has come past the comparison with
- * the chunk's length, this is not the stack behind it.
+ * Get the FRE at @pos in @chunk. The user controls its size and the sizes of the
+ * FREs before it. If the CPU mispredicts the comparison of @pos with the chunk's
+ * length, this must not load from the stack beyond the chunk.
  */
 static const u8 *sframe_fre_at(const struct sframe_chunk *chunk, u32 pos)
 {
@@ -257,9 +252,8 @@ static const u8 *sframe_fre_at(const struct sframe_chunk *chunk, u32 pos)
 }
 
 /*
- * Fill @chunk with what is at @off from the start of the area of the FREs: @head
- * bytes and the function's FREs, of which lookup and check both go through
- * SFRAME_FRES_LEN_MAX bytes.
+ * Fill @chunk from @off in the area of the FREs: @head bytes and the function's
+ * FREs. A lookup uses at most SFRAME_FRES_LEN_MAX bytes of FREs.
  */
 static int sframe_fill(const struct sframe_section *sec,
 		       struct sframe_chunk *chunk, u32 off, u32 head)
@@ -292,7 +286,7 @@ static int sframe_decode_info(u8 info, u8 rep_size, struct sframe_fde *fde)
 }
 
 /*
- * Decode an FDE of version 2 and fill @chunk with its FREs. @addr counts from the
+ * Decode an FDE of version 2 and fill @chunk with its FREs. @addr is relative to the
  * start of the function.
  */
 static int sframe_decode_v2(const struct sframe_section *sec,
@@ -315,7 +309,7 @@ static int sframe_decode_v2(const struct sframe_section *sec,
 	fde->pos	= 0;
 	fde->flex	= false;
 
-	/* There may be none, then nothing has to be where they would be. */
+	/* Without FREs, their offset need not be valid. */
 	if (!fde->num_fres)
 		return 0;
 
@@ -360,9 +354,9 @@ static int sframe_decode_v3(const struct sframe_section *sec,
 }
 
 /*
- * Find the last FRE whose address is not above @addr. Gives its info byte, and
- * its words in @chunk. FREs are of different sizes, so there is no way but to go
- * from one to the next.
+ * Find the last FRE whose address is not above @addr. Return its info byte in @info
+ * and its words, which are in @chunk. FREs have different sizes, so the only way is
+ * to go from one to the next.
  */
 static int sframe_find_fre(const struct sframe_section *sec,
 			   const struct sframe_fde *fde, u32 addr,
@@ -384,7 +378,7 @@ static int sframe_find_fre(const struct sframe_section *sec,
 		return -EINVAL;
 
 	for (i = 0; i < fde->num_fres; i++) {
-		/* Keep what was found, the next FRE may not be better. */
+		/* Keep the FRE that was found: the next one may be above @addr. */
 		if (pos + head > chunk->len) {
 			err = sframe_advance(sec, chunk, found);
 			if (err)
@@ -405,7 +399,7 @@ static int sframe_find_fre(const struct sframe_section *sec,
 		prev = this;
 		found = pos;
 
-		/* Most are alike: do not wait for the size of each. */
+		/* Most info bytes are equal: do not wait for each FRE's size. */
 		if (fre[head - 1] != *info) {
 			*info = fre[head - 1];
 			size = head + (FIELD_GET(SFRAME_FRE_WORDS, *info) <<
@@ -414,7 +408,7 @@ static int sframe_find_fre(const struct sframe_section *sec,
 		pos += size;
 	}
 
-	/* The function's first bytes may lack a rule. */
+	/* The function's first bytes may have no rule. */
 	if (!i)
 		return -ENOENT;
 
@@ -435,7 +429,7 @@ static int sframe_find_fre(const struct sframe_section *sec,
 	return 0;
 }
 
-/* Consume one of @words, which are not used up and of a known width. */
+/* Consume one of @words. There must be one left, and their width must be known. */
 static s32 sframe_next_signed(struct sframe_words *words)
 {
 	const u8 *word = words->next;
@@ -461,8 +455,8 @@ static u32 sframe_next_unsigned(struct sframe_words *words)
 }
 
 /*
- * Decode the location that an FRE of a flexible FDE has next, if it has one, else
- * leave @loc as it is.
+ * Decode the next location in an FRE of a flexible FDE. If there is none, leave @loc
+ * as it is.
  */
 static int sframe_decode_flex(struct sframe_words *words,
 			      struct unwind_user_loc *loc)
@@ -473,7 +467,7 @@ static int sframe_decode_flex(struct sframe_words *words,
 		return 0;
 
 	control = sframe_next_unsigned(words);
-	/* A place holder. */
+	/* A placeholder. */
 	if (!control)
 		return 0;
 
@@ -483,8 +477,8 @@ static int sframe_decode_flex(struct sframe_words *words,
 		return -EINVAL;
 	if (reg && !(control & SFRAME_FLEX_REG))
 		return -EINVAL;
-	/* No lie, but of no use either. */
-	if (reg >= SFRAME_AMD64_REGS)
+	/* Valid, but the walk does not know this register. */
+	if (reg >= ARCH_SFRAME_REGS)
 		return -ENOENT;
 
 	loc->off	= sframe_next_signed(words);
@@ -493,9 +487,9 @@ static int sframe_decode_flex(struct sframe_words *words,
 
 	if (!(control & SFRAME_FLEX_REG))
 		loc->base = UNWIND_USER_BASE_CFA;
-	else if (reg == SFRAME_AMD64_SP)
+	else if (reg == ARCH_SFRAME_SP)
 		loc->base = UNWIND_USER_BASE_SP;
-	else if (reg == SFRAME_AMD64_FP)
+	else if (reg == ARCH_SFRAME_FP)
 		loc->base = UNWIND_USER_BASE_FP;
 	else
 		loc->base = UNWIND_USER_BASE_REG;
@@ -512,14 +506,14 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 	if (words->width > SFRAME_WIDTH_MAX || (info & SFRAME_FRE_MANGLED_RA))
 		return -EINVAL;
 
-	/* Nothing about the caller: there is none. */
+	/* There is nothing about the caller, because there is no caller. */
 	if (!words->nr) {
 		rule->outermost = true;
 		return 0;
 	}
 
 	rule->ra.base	= UNWIND_USER_BASE_CFA;
-	rule->ra.off	= SFRAME_AMD64_RA_OFF;
+	rule->ra.off	= ARCH_SFRAME_FIXED_RA;
 	rule->ra.deref	= true;
 
 	if (fde->flex) {
@@ -531,7 +525,7 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 		if (err)
 			return err;
 
-		/* The CFA cannot come from itself, nor from nowhere. */
+		/* The CFA cannot be relative to itself, and it cannot be missing. */
 		if (rule->cfa.base == UNWIND_USER_BASE_CFA ||
 		    rule->cfa.base == UNWIND_USER_BASE_SAME)
 			return -EINVAL;
@@ -547,25 +541,25 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 		}
 	}
 
-	/* Words that mean nothing: this is not what it looks like. */
+	/* If there are words left over, the FRE is corrupt. */
 	return words->nr ? -EINVAL : 0;
 }
 
 /**
  * sframe_find_rule_or_flaw - Look up the rule for an address
- * @sec:	Section, as sframe_section_init() left it
+ * @sec:	Section, after sframe_section_init()
  * @ip:		Address in the function: an interrupted instruction pointer, or a
- *		return address minus one, so that the call is looked up rather
- *		than what follows, which may be another function
+ *		return address minus one. The latter is in the call instruction; the
+ *		return address itself may be in another function
  * @rule:	Receives the rule; undefined on errors other than -ENODATA
  * @flaw:	On -EINVAL, receives which part of the section is corrupt
  *
  * Context: Any in which sframe_read() can read the section.
- * Return: 0 - @rule is the one for @ip;
+ * Return: 0 - @rule is the rule for @ip;
  *	   -ENOENT - the section has no rule for @ip, or one that
  *	   &struct unwind_user_rule cannot express;
  *	   -ENODATA - @ip is in a signal trampoline whose frame the section does
- *	   not describe; of @rule only &unwind_user_rule.signal is set;
+ *	   not describe; only &unwind_user_rule.signal of @rule is set;
  *	   -EFAULT - the section could not be read;
  *	   -EINVAL - the section is corrupt.
  */
@@ -587,11 +581,11 @@ int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
 	if (ret < 0)
 		return ret;
 
-	/* From here on the address counts from the start of the function. */
+	/* From here on, the offset in the function is used. */
 	raw = window + ret * sframe_fde_size(sec);
 	off = (u64)addr - (u64)sframe_fde_start(sec, index, raw);
 
-	*flaw = "what describes the function";
+	*flaw = "the FDE";
 	if (sec->version == SFRAME_VERSION_2)
 		ret = sframe_decode_v2(sec, raw, off, &chunk, &fde);
 	else
@@ -607,16 +601,16 @@ int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
 	if (fde.mask)
 		off = (u32)off % fde.rep_size;
 
-	*flaw = "the function's rows";
+	*flaw = "the list of FREs";
 	ret = sframe_find_fre(sec, &fde, off, &chunk, &info, &words);
 	if (ret)
 		return ret;
 
-	*flaw = "the row";
+	*flaw = "the FRE";
 	return sframe_decode_rule(&fde, info, &words, rule);
 }
 
-/* Check the header and take from it what lookups need. */
+/* Check the header and extract the fields that lookups need. */
 static int sframe_decode_header(const struct sframe_header *header,
 				struct sframe_section *sec)
 {
@@ -624,7 +618,7 @@ static int sframe_decode_header(const struct sframe_header *header,
 	u32 body, fdes_len, fdes_end;
 
 	if (le16_to_cpu(header->magic) != SFRAME_MAGIC) {
-		/* That of another byte order is not a mistake. */
+		/* A section in another byte order is valid, but not supported. */
 		if (be16_to_cpu((__force __be16)header->magic) == SFRAME_MAGIC)
 			return -EOPNOTSUPP;
 		return -EINVAL;
@@ -642,12 +636,12 @@ static int sframe_decode_header(const struct sframe_header *header,
 		return -EOPNOTSUPP;
 	}
 
-	if (header->abi != SFRAME_ABI_AMD64 || (header->flags & ~flags) ||
+	if (header->abi != ARCH_SFRAME_ABI || (header->flags & ~flags) ||
 	    !(header->flags & SFRAME_FLAG_SORTED))
 		return -EOPNOTSUPP;
 
-	if (header->fixed_ra != SFRAME_AMD64_RA_OFF ||
-	    header->fixed_fp != SFRAME_AMD64_FP_OFF)
+	if (header->fixed_ra != ARCH_SFRAME_FIXED_RA ||
+	    header->fixed_fp != ARCH_SFRAME_FIXED_FP)
 		return -EINVAL;
 
 	sec->version	= header->version;
@@ -675,7 +669,7 @@ static int sframe_decode_header(const struct sframe_header *header,
 	return 0;
 }
 
-/* Read where each part of the FDEs starts. */
+/* Read the start of each part of the FDEs. */
 static int sframe_index_parts(struct sframe_section *sec)
 {
 	struct sframe_fde_v2 buf;
@@ -716,7 +710,7 @@ static int sframe_index_parts(struct sframe_section *sec)
  *		&sframe_section.data are set, the other members are undefined on
  *		error
  *
- * Nothing remains allocated, so there is no counterpart.
+ * This allocates nothing, so there is no counterpart that frees.
  *
  * Context: Any in which sframe_read() can read the section.
  * Return: 0; -EFAULT - the section could not be read; -EINVAL - the section is
@@ -741,7 +735,7 @@ int sframe_section_init(struct sframe_section *sec)
 	return sframe_index_parts(sec);
 }
 
-/* Are all FREs of a function what they should be? */
+/* Check all FREs of a function. */
 static int sframe_check_fres(const struct sframe_section *sec,
 			     const struct sframe_fde *fde,
 			     struct sframe_chunk *chunk)
@@ -756,7 +750,7 @@ static int sframe_check_fres(const struct sframe_section *sec,
 	int err;
 
 	for (i = 0; i < fde->num_fres; i++, pos += size) {
-		/* A whole FRE fits in, unless that is the end. */
+		/* Keep a whole FRE in the chunk, except at the end of the area. */
 		if (pos + SFRAME_FRE_SIZE_MAX > chunk->len &&
 		    chunk->off + chunk->len < chunk->end) {
 			err = sframe_advance(sec, chunk, pos);
@@ -783,7 +777,7 @@ static int sframe_check_fres(const struct sframe_section *sec,
 		if (pos + size > chunk->len)
 			return -EINVAL;
 
-		/* What the walk cannot express is not wrong. */
+		/* A rule that the walk cannot express is not a flaw. */
 		rule = (struct unwind_user_rule) { };
 		err = sframe_decode_rule(fde, info, &words, &rule);
 		if (err && err != -ENOENT)
@@ -795,19 +789,19 @@ static int sframe_check_fres(const struct sframe_section *sec,
 
 /**
  * sframe_check_function - Check the next function of a section
- * @sec:	Section, as sframe_section_init() left it
- * @check:	How far it was checked; moved on if the function is sound
+ * @sec:	Section, after sframe_section_init()
+ * @check:	How far the section was checked; advanced if the function is valid
  *
- * Lookups need no such check, they cope with anything. It is for telling whoever
- * made a section that it is broken, rather than that nothing comes of it. FREs
- * may be shared by functions, but count for each, so that with the header's
- * number of them the time that a check takes is known beforehand.
+ * Lookups do not need this check, because they cope with any contents. It lets the
+ * kernel reject a broken section; otherwise its rules would just be missing. Functions
+ * may share FREs, but the FREs count for each function. So the header's number of FREs
+ * limits the time that a check takes.
  *
  * Context: Any in which sframe_read() can read the section.
  * Return: 0; -EFAULT - the section could not be read; -EINVAL - it is corrupt: a
- *	   function starts before the one in front of it, rows are not where
- *	   they should be, not in order or not valid, or there are more of them
- *	   than the header says.
+ *	   function starts before the previous one, FREs are not where they should
+ *	   be, not in order or not valid, or there are more of them than the header
+ *	   says.
  */
 int sframe_check_function(const struct sframe_section *sec,
 			  struct sframe_check *check)
@@ -825,7 +819,7 @@ int sframe_check_function(const struct sframe_section *sec,
 	if (check->index && start < check->start)
 		return -EINVAL;
 
-	/* At its start: a function that is empty has none, and is never found. */
+	/* Decode at offset 0. An empty function has no FREs and is never found. */
 	if (sec->version == SFRAME_VERSION_2)
 		ret = sframe_decode_v2(sec, &raw, 0, &chunk, &fde);
 	else

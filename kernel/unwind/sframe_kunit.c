@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The reader of SFrame sections on memory of the kernel and of user space
+ * Tests of the reader of SFrame sections, in kernel memory and user memory
  *
- * What the bytes of a section mean is tested on the host, see
- * tools/testing/unwind/. Here is what needs a kernel: that user memory is read,
- * faulted in if need be, and that what cannot or must not be read is refused.
+ * Host tests check what the bytes of a section mean, see tools/testing/unwind/. The
+ * tests here need a kernel: user memory is read and faulted in if needed, and memory
+ * that cannot or must not be read is refused.
  */
 #include <kunit/test.h>
 #include <linux/bitfield.h>
@@ -17,10 +17,10 @@
 #include "sframe.h"
 
 #define TEXT_SIZE	32
-/* The function's second row begins after its first byte, push %rbp. */
+/* The function's only FRE begins after its first byte, push %rbp. */
 #define PUSHED		1
 
-/* An FRE with one-byte address and two one-byte words at most */
+/* An FRE with a one-byte address and at most two one-byte words */
 struct test_fre {
 	u8	addr;
 	u8	info;
@@ -37,7 +37,7 @@ struct test_section {
 
 #define TEST_FRE_INFO(_words)	(SFRAME_FRE_CFA_SP | FIELD_PREP(SFRAME_FRE_WORDS, _words))
 
-/* The section as it is when it lies at @base and its function at @text. */
+/* Fill the section for address @base, with its function at @text. */
 static void test_section_make(struct test_section *sec, unsigned long base,
 			      unsigned long text)
 {
@@ -46,8 +46,8 @@ static void test_section_make(struct test_section *sec, unsigned long base,
 			.magic		= cpu_to_le16(SFRAME_MAGIC),
 			.version	= SFRAME_VERSION_3,
 			.flags		= SFRAME_FLAG_SORTED | SFRAME_FLAG_PCREL,
-			.abi		= SFRAME_ABI_AMD64,
-			.fixed_ra	= SFRAME_AMD64_RA_OFF,
+			.abi		= ARCH_SFRAME_ABI,
+			.fixed_ra	= ARCH_SFRAME_FIXED_RA,
 			.num_fdes	= cpu_to_le32(1),
 			.num_fres	= cpu_to_le32(1),
 			.fre_len	= cpu_to_le32(sizeof(sec->attr) +
@@ -81,7 +81,7 @@ static void expect_rule(struct kunit *test, const struct sframe_section *sec,
 	KUNIT_EXPECT_EQ(test, rule.cfa.off, 16);
 	KUNIT_EXPECT_FALSE(test, rule.cfa.deref);
 	KUNIT_EXPECT_EQ(test, rule.ra.base, UNWIND_USER_BASE_CFA);
-	KUNIT_EXPECT_EQ(test, rule.ra.off, SFRAME_AMD64_RA_OFF);
+	KUNIT_EXPECT_EQ(test, rule.ra.off, ARCH_SFRAME_FIXED_RA);
 	KUNIT_EXPECT_TRUE(test, rule.ra.deref);
 	KUNIT_EXPECT_EQ(test, rule.fp.base, UNWIND_USER_BASE_CFA);
 	KUNIT_EXPECT_EQ(test, rule.fp.off, -16);
@@ -92,7 +92,7 @@ static void expect_rule(struct kunit *test, const struct sframe_section *sec,
 			-ENOENT);
 }
 
-/* @nr pages of user memory, which the test's thread gets an mm for. */
+/* Map @nr pages of user memory. The test's thread gets an mm for that. */
 static unsigned long map_pages(struct kunit *test, unsigned int nr,
 			       unsigned long prot)
 {
@@ -106,7 +106,7 @@ static unsigned long map_pages(struct kunit *test, unsigned int nr,
 	return addr;
 }
 
-/* Put the section at @at, for a function of some other address. */
+/* Put the section at @at. Its function is at another address. */
 static unsigned long put_section(struct kunit *test, unsigned long at)
 {
 	unsigned long text = at + SZ_1M;
@@ -127,12 +127,12 @@ static struct sframe_section section_at(unsigned long base)
 
 static void kernel_memory(struct kunit *test)
 {
-	/* Nothing is there: only the bytes are read. */
+	/* Nothing is mapped at these addresses: the reader only uses sec.data. */
 	const unsigned long base = SZ_1G, text = base - SZ_1M;
 	struct sframe_section sec = section_at(base);
 	struct test_section *bytes;
 
-	/* The end of the object, for KASAN */
+	/* At the end of the object, so that KASAN detects reads beyond it */
 	bytes = kunit_kmalloc(test, sizeof(*bytes), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, bytes);
 	test_section_make(bytes, base, text);
@@ -196,7 +196,7 @@ static void page_goes_away(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sframe_section_init(&sec), -EFAULT);
 }
 
-/* Bytes change between two reads: what was checked before must not count. */
+/* The bytes change between two reads. An earlier check must not count. */
 static void section_changes(struct kunit *test)
 {
 	struct sframe_section sec = section_at(map_pages(test, 1, PROT_READ | PROT_WRITE));
@@ -218,13 +218,13 @@ static void not_readable(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sframe_section_init(&sec), -EFAULT);
 }
 
-/* User space names the address: one of the kernel's must not be read. */
+/* User space supplies the address. Memory of the kernel must not be read. */
 static void kernel_address(struct kunit *test)
 {
 	struct sframe_section sec;
 	struct test_section *bytes;
 
-	/* So that it is not for want of an mm. */
+	/* So that the read does not fail for lack of an mm. */
 	map_pages(test, 1, PROT_READ);
 	bytes = kunit_kmalloc(test, sizeof(*bytes), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, bytes);

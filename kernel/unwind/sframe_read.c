@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory for the reader of SFrame sections. */
+/* Memory access of the reader of SFrame sections. */
 #include <linux/nospec.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
@@ -9,8 +9,8 @@
 #include "sframe.h"
 
 /*
- * A lookup makes a few small reads, of pages that are most often present: worth
- * doing without the general copy_from_user().
+ * A lookup makes a few small reads. Usually the pages are present, and then this is
+ * faster than the general copy_from_user().
  */
 static bool sframe_read_present(unsigned long addr, void *buf, u32 size)
 {
@@ -51,8 +51,8 @@ out:
  * @buf:	Where to put the bytes
  * @size:	How many to read
  *
- * Context: Any if the section is in memory of the kernel. Otherwise that of
- *	    unwind_user_read(), with the mm that the section belongs to.
+ * Context: Any if the section is in kernel memory. Otherwise as unwind_user_read(),
+ *	    with the mm that the section belongs to.
  * Return: true if all bytes were read; @buf is undefined otherwise.
  */
 bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
@@ -62,9 +62,9 @@ bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 
 	if (sec->data) {
 		/*
-		 * The offset is the user's. Where a mispredicted branch has come
-		 * past the comparisons, nothing behind the section is loaded. For
-		 * user memory the access itself sees to that.
+		 * The user controls the offset. If the CPU mispredicts the
+		 * comparisons above, nothing beyond the section may be loaded.
+		 * For user memory, the access function takes care of that.
 		 */
 		off = array_index_nospec(off, sec->size + 1);
 		size = array_index_nospec(size, sec->size - off + 1);

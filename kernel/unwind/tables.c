@@ -3,9 +3,10 @@
  * Unwind tables that profilers supply for files
  *
  * Few programs have SFrame sections. A profiler can make one for any ELF file, from
- * what debuggers and exceptions need of it, and supply it here. It is copied and
- * checked once and serves all mappings of the file, of all processes, wherever they
- * have it: its addresses are those that the file was linked for.
+ * the data in the file that debuggers and exceptions use, and supply it here as a
+ * table. It is copied and checked once. It serves all mappings of the file, in all
+ * processes and at any address: its addresses are those that the file was linked
+ * for.
  *
  *	perf event --> struct unwind_user_tables --> struct unwind_table, ...
  *	perf event -/	(owned by its events)	      :	(one for a file)
@@ -13,56 +14,61 @@
  *	walk -> mapping -> inode -> by_file ----------:
  *	walk -> number of a table -> by_id -----------'
  *
- * What it is not: a way to learn what the program's memory holds. Rules from here
- * confine the walk, see kernel/unwind/user.c. Nor can a table do harm: it is in
- * memory of the kernel, but read by the same code as sections in user memory, which
- * trusts nothing.
+ * A table is not a way to read the program's memory: its rules confine the walk, see
+ * kernel/unwind/user.c. A table cannot do harm either: although it is in kernel
+ * memory, it is read by the same code as sections in user memory, which trusts
+ * nothing.
  *
- * Whom it serves: all tasks, if who supplied it may profile all of them and says so.
- * Otherwise the tasks to which one of the owning events is attached, children that
- * inherit the event included; for an event of a CPU or a cgroup, the tasks that walk
- * on that CPU. Of several, one that serves all tasks is taken, then the newest. Tables
- * are found by whom they serve, too, so that a lookup does not take longer for those
- * that many users have supplied for a common file.
+ * Which tasks a table serves: all tasks, if its supplier may profile all of them and
+ * requests that. Otherwise the tasks to which one of the owning events is attached,
+ * including children that inherit the event. For an event of a CPU or a cgroup, the
+ * tasks that walk on that CPU. If several tables serve a task, one that serves all
+ * tasks is preferred, then the newest. The hash includes whom a table serves, so a
+ * lookup does not take longer if many users have supplied tables for the same file.
  *
- * Which file: the one that struct unwind_table_file describes. That is compared with
- * the inode of the mapping, which is that of the file with the data where an overlay
- * is in between, at each lookup of a mapping. A table has no reference to inode,
- * dentry or mount: file systems can be unmounted, and what deleted files occupied is
- * free. So the table of a file that nobody has any more stays until its owner goes or
- * room is needed. Its address could not tell: that of an inode is used again. Inode
- * numbers are used again as well; generation, modification time and size differ then,
- * and device numbers are told apart by the UUID of the file system. Files that are
- * written to after the table was supplied have no table any more; the modification
- * time tells. The change time and the change counter would miss less, but a file that
- * is renamed or deleted has new ones, too, as when a package is upgraded, and is still
- * mapped. A file that is made to look like another one gets wrong stacks, no more.
+ * Which file a table is for: the one that struct unwind_table_file describes. Each
+ * lookup of a mapping compares that with the mapping's inode. On an overlay, that is
+ * the inode of the underlying file with the data.
+ *
+ * A table has no reference to inode, dentry or mount. So file systems can be
+ * unmounted, and the space of deleted files is freed. A table whose file is gone
+ * stays until its owner goes or room is needed. The address of an inode cannot
+ * identify the file, because it is reused. Inode numbers are reused, too, but then
+ * generation, modification time or size differ. The UUID of the file system tells
+ * reused device numbers apart.
+ *
+ * If a file is written to after the table was supplied, it has no table any more:
+ * the modification time shows it. The change time and the change counter would miss
+ * fewer changes. But they also change when a file is renamed or deleted while it is
+ * still mapped, for example in a package upgrade. A file that is made to look like
+ * another one gets wrong stacks, nothing worse.
  *
  * Room
  * ----
  *
- * A set that is full loses the table that was not used for longest, and so does one
- * whose owner may not lock more memory. @used says when a table was: when it was found
- * for a mapping, or a rule was looked up in it. Rules that tasks remember do without,
- * so every mapping is looked up again from time to time: @used is older than that,
- * UNWIND_TABLES_EPOCH, only for tables that no walk needs.
+ * A full set loses its least recently used table. So does a set whose owner may not
+ * lock more memory. @used is the time when a table was last found for a mapping, or
+ * when a rule was last looked up in it. Rules that tasks remember do not update it.
+ * Therefore each mapping is looked up again after UNWIND_TABLES_EPOCH. If @used is
+ * older than that, no walk needs the table.
  *
  * Lifetime
  * --------
  *
- * Walks come across tables in two steps. A task that looks a mapping up finds the
- * table and remembers its number, which no other table ever has. Later it looks for
- * rules: by the number for the table, and there for the rule, under RCU. So a table
- * that is found is not freed meanwhile, and one that has gone is not found; then the
- * mapping is looked up anew. Changes of other tables make no difference. Rules are in
- * memory that needs no fault, so the walk does not sleep in between, and nobody who
- * removes a table waits for a walk.
+ * Walks find tables in two steps. First, a task that looks a mapping up finds the
+ * table and remembers its number, which is never used for another table. Later, the
+ * task looks for a rule: it finds the table by its number, and the rule in the
+ * table, under RCU. So a table that is found is not freed meanwhile. If the table is
+ * gone, the number is not found, and the mapping is looked up anew. Changes of other
+ * tables do not matter. Tables are in memory that never faults, so the walk does not
+ * sleep in between, and a task that removes a table does not wait for walks.
  *
- * What is remembered of a mapping holds for a walk if the task is served by the same
- * tables as at the lookup. To compare that, each set has a number that is new when one
- * of its tables comes or goes, and so have the tables that serve all tasks together.
- * When a walk begins it folds those that matter for the task into one number,
- * current->unwind_tables_seq. A lookup does the same and remembers the result:
+ * A remembered mapping is valid for a walk if the same tables serve the task as at the
+ * lookup. To compare the tables, each set has a number that changes when
+ * one of its tables comes or goes. All tables that serve all tasks share another
+ * such number. When a walk begins, it folds the numbers that matter for the task
+ * into one number, current->unwind_tables_seq. A lookup does the same and remembers
+ * the result:
  *
  *   lookup				supply, remove
  *
@@ -71,11 +77,11 @@
  *   find the table
  *   rcu_read_unlock()
  *
- * If A sees B, the table that was linked is found, and the one that was unlinked is
- * not. If not, the number differs from that of the next walk, whatever was found. An
- * event that comes or goes, or gets tables, shows in the same way: its set is among
- * those that are folded, or not. So nobody's changes cost others anything who are not
- * served by his tables.
+ * If A sees B, the lookup finds a table that was linked and does not find a table
+ * that was unlinked. If A does not see B, the number differs from that of the next
+ * walk, whatever was found. An event that comes, goes or gets tables has the same
+ * effect: its set is among the folded ones, or not. So changes of one user's tables
+ * cost nothing for tasks that these tables do not serve.
  *
  * ========================== =========================== =======================
  * field                      written by                  under
@@ -87,151 +93,56 @@
  * unwind_tables_all, @seq    the same                    unwind_tables_mutex;
  *                                                        read under RCU
  * @used                      supplying, and any walk     nothing: it is a time,
- *                                                        and either is recent
+ *                                                        any writer's is recent
  * the rest of a table        supplying                   before it is linked
  * current->unwind_tables_seq walks of the task           nothing: no other task
  *                                                        uses it
  * ========================== =========================== =======================
  *
- * Changes are made by system calls and by the last close of an event. Walks are made
- * in task context. What they do here works in any: an interrupt that walks as well
- * between two instructions leaves a number that is newer than the one that the task
- * has computed or is about to write, and either is of this walk.
+ * System calls and the last close of an event make changes. Walks run in task
+ * context, but their code here works in any context. If an interrupt walks, too,
+ * between two instructions of the task, it leaves a newer number than the one that
+ * the task has computed or is about to write. Both numbers are valid for this walk.
  */
 #include <linux/array_size.h>
-#include <linux/atomic.h>
-#include <linux/capability.h>
 #include <linux/cleanup.h>
-#include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/hashtable.h>
 #include <linux/jiffies.h>
-#include <linux/kdev_t.h>
 #include <linux/list.h>
-#include <linux/math.h>
-#include <linux/mm.h>
 #include <linux/mutex.h>
-#include <linux/overflow.h>
-#include <linux/perf_event.h>
+#include <linux/rculist.h>
 #include <linux/rcupdate.h>
-#include <linux/refcount.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
-#include <linux/seq_file.h>
-#include <linux/sizes.h>
-#include <linux/slab.h>
 #include <linux/time64.h>
-#include <linux/uaccess.h>
 #include <linux/unwind_user_rule.h>
 #include <linux/unwind_user_tables.h>
-#include <linux/user_namespace.h>
-#include <linux/uuid.h>
 
-#include "sections.h"
 #include "sframe.h"
+#include "table_sets.h"
 #include "tables.h"
-
-/* The largest table: that of half a GiB of text, about. */
-#define UNWIND_TABLE_SIZE_MAX	SZ_64M
-
-/* How many tables the owners of one set may have; a system has some thousand files. */
-#define UNWIND_TABLES_MAX	8192
-
-/* How long all of them may be. */
-#define UNWIND_TABLES_BYTES_MAX	SZ_1G
 
 #define UNWIND_TABLES_HASH_BITS	10
 
-/* How many functions and rows are checked between chances for other tasks to run. */
-#define UNWIND_TABLE_RESCHED	4096
-
-/* After how long, in jiffies, mappings are looked up again in any case. */
+/* After this time, in jiffies, mappings are looked up again in any case. */
 #define UNWIND_TABLES_EPOCH	(10 * HZ)
 
-/**
- * struct unwind_table_file - What a file is known by
- * @uuid:	Of its file system; zero if it has none
- * @ino:	Number of its inode
- * @dev:	Device of its file system
- * @generation:	Of its inode; 0 if the file system does not have that
- * @size:	Its length in bytes
- * @modified:	When it was modified, in ns
- *
- * The last two are those of its contents, the others stay.
- */
-struct unwind_table_file {
-	uuid_t				uuid;
-	u64				ino;
-	dev_t				dev;
-	u32				generation;
-	loff_t				size;
-	s64				modified;
-};
-
-/**
- * struct unwind_table - A table for a file
- * @by_file:	In unwind_tables_by_file, by unwind_table_key()
- * @by_id:	In unwind_tables_by_id, by @id
- * @entry:	In &unwind_user_tables.tables
- * @rcu:	To free it
- * @id:		Number; no number is used twice
- * @owner:	To whom it belongs
- * @global:	It serves all tasks
- * @file:	The file, as it was when the table was supplied
- * @used:	When a walk used it, or it was supplied, in jiffies
- * @ucounts:	Whose locked memory it counts as; NULL if nobody's
- * @bytes:	Length of @data
- * @sframe:	The table, with @data as its bytes
- * @data:	What was supplied
- */
-struct unwind_table {
-	struct hlist_node		by_file;
-	struct hlist_node		by_id;
-	struct list_head		entry;
-	struct rcu_head			rcu;
-	u64				id;
-	struct unwind_user_tables	*owner;
-	bool				global;
-	struct unwind_table_file	file;
-	unsigned long			used;
-	struct ucounts			*ucounts;
-	u32				bytes;
-	struct sframe_section		sframe;
-	u8				data[];
-};
-
-/**
- * struct unwind_user_tables - Tables that events own together
- * @refs:	One for each event
- * @rcu:	To free it
- * @seq:	New when a table that does not serve all tasks comes or goes; 0 as
- *		long as there was none
- * @tables:	All of them
- * @nr:		How many
- * @bytes:	How long all of them are
- */
-struct unwind_user_tables {
-	refcount_t			refs;
-	struct rcu_head			rcu;
-	u64				seq;
-	struct list_head		tables;
-	unsigned int			nr;
-	u64				bytes;
-};
-
-/* Protects the lists of tables; not held while anything is allocated or read. */
-static DEFINE_MUTEX(unwind_tables_mutex);
+/* Protects the lists of tables. Not held during allocations and reads. */
+DEFINE_MUTEX(unwind_tables_mutex);
 static DEFINE_HASHTABLE(unwind_tables_by_file, UNWIND_TABLES_HASH_BITS);
 static DEFINE_HASHTABLE(unwind_tables_by_id, UNWIND_TABLES_HASH_BITS);
 
-/* The last number that was given out, to a table or a change. */
+/* Sources of sets that serve current. Added under the mutex, read under RCU. */
+static LIST_HEAD(unwind_tables_sources);
+
+/* The last number that was given to a table or a change. */
 static u64 unwind_tables_number;
 
 /* As &unwind_user_tables.seq, for the tables that serve all tasks. */
 static u64 unwind_tables_all;
 
-/* Something is different from what walks may remember. */
+/* A table comes or goes: the tasks that it serves must look up mappings again. */
 static void unwind_tables_changed(const struct unwind_table *table)
 {
 	u64 *seq = table->global ? &unwind_tables_all : &table->owner->seq;
@@ -242,10 +153,15 @@ static void unwind_tables_changed(const struct unwind_table *table)
 	smp_store_release(seq, ++unwind_tables_number);
 }
 
-/* ---- Walks ---------------------------------------------------------------- */
-
-static void unwind_table_file_init(struct unwind_table_file *file,
-				   const struct inode *inode)
+/**
+ * unwind_table_file_init - Store the identity of a file
+ * @file:	Receives it
+ * @inode:	Inode of the file
+ *
+ * Context: Any.
+ */
+void unwind_table_file_init(struct unwind_table_file *file,
+			    const struct inode *inode)
 {
 	struct timespec64 mtime = inode_get_mtime(inode);
 
@@ -259,7 +175,7 @@ static void unwind_table_file_init(struct unwind_table_file *file,
 	};
 }
 
-/* Are they one file, whatever has been written to it? */
+/* Are they the same file, even if it has been written to? */
 static bool unwind_table_same_file(const struct unwind_table_file *a,
 				   const struct unwind_table_file *b)
 {
@@ -273,7 +189,7 @@ static bool unwind_table_same_contents(const struct unwind_table_file *a,
 	return a->size == b->size && a->modified == b->modified;
 }
 
-/* Whose tasks alone it serves; NULL if all. */
+/* The set whose tasks alone the table serves; NULL if it serves all tasks. */
 static const struct unwind_user_tables *
 unwind_table_only(const struct unwind_table *table)
 {
@@ -286,7 +202,7 @@ static u64 unwind_table_key(const struct unwind_table_file *file,
 	return hash_64(file->ino ^ (u64)file->dev << 32, 64) ^ (unsigned long)only;
 }
 
-/* The newest table for @file that serves those of @only. */
+/* Find the newest table for @file that serves the tasks of @only, or all if NULL. */
 static struct unwind_table *
 unwind_table_lookup(const struct unwind_table_file *file,
 		    const struct unwind_user_tables *only)
@@ -304,7 +220,7 @@ unwind_table_lookup(const struct unwind_table_file *file,
 	return NULL;
 }
 
-/* Other CPUs may do so as well: at most once in a tick the cache line moves. */
+/* Other CPUs do this, too: move the cache line at most once per tick. */
 static void unwind_table_use(struct unwind_table *table)
 {
 	unsigned long now = jiffies;
@@ -314,10 +230,10 @@ static void unwind_table_use(struct unwind_table *table)
 }
 
 /**
- * struct unwind_tables_visit - For what serves current
- * @file:	Find the table for this one, if not NULL
- * @best:	The best one so far, or NULL
- * @seq:	The numbers of sets so far, folded
+ * struct unwind_tables_visit - State while visiting the sets that serve current
+ * @file:	Find the table for this file, if not NULL
+ * @best:	The best table so far, or NULL
+ * @seq:	The numbers of the sets so far, folded
  */
 struct unwind_tables_visit {
 	const struct unwind_table_file	*file;
@@ -325,7 +241,7 @@ struct unwind_tables_visit {
 	u64				seq;
 };
 
-/* In 64 bits: different numbers do not make the same result. */
+/* With 64 bits, different numbers practically never fold to the same result. */
 static void unwind_tables_fold(struct unwind_tables_visit *visit, u64 number)
 {
 	u64 seq = (visit->seq ^ number) * GOLDEN_RATIO_64;
@@ -333,7 +249,7 @@ static void unwind_tables_fold(struct unwind_tables_visit *visit, u64 number)
 	visit->seq = seq ^ seq >> 32;
 }
 
-/* Tables that serve current, but not all tasks. */
+/* Visit a set of tables that serve current, but not all tasks. */
 static void unwind_tables_visit_own(const struct unwind_user_tables *tables,
 				    void *data)
 {
@@ -357,6 +273,8 @@ static void unwind_tables_visit_own(const struct unwind_user_tables *tables,
 
 static void unwind_tables_visit(struct unwind_tables_visit *visit)
 {
+	const struct unwind_user_tables_source *source;
+
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "tables may go");
 
 	/* A */
@@ -366,17 +284,18 @@ static void unwind_tables_visit(struct unwind_tables_visit *visit)
 	if (visit->file)
 		visit->best = unwind_table_lookup(visit->file, NULL);
 
-	perf_event_visit_unwind_tables(unwind_tables_visit_own, visit);
+	list_for_each_entry_rcu(source, &unwind_tables_sources, entry)
+		source->visit(unwind_tables_visit_own, visit);
 
-	/* Also in the midst of a walk: then the rest of it is by what is newer. */
+	/* Perhaps during a walk: then the rest of it uses the newer tables. */
 	current->unwind_tables_seq = visit->seq;
 }
 
 /**
- * unwind_tables_begin - A walk begins: find out which tables serve current
+ * unwind_tables_begin - Find out at the start of a walk which tables serve current
  *
- * What was remembered by unwind_tables_current() before some of them have come or gone
- * is outdated from here on.
+ * If tables have come or gone since an earlier unwind_tables_current(), mappings that
+ * were remembered with its result are outdated from here on.
  *
  * Context: Task context of a user task.
  */
@@ -391,9 +310,9 @@ void unwind_tables_begin(void)
 
 /**
  * unwind_table_find - Find the table that serves current for a file
- * @inode:	The file's inode, to which the caller has a reference
+ * @inode:	The file's inode; the caller has a reference
  *
- * unwind_tables_current() says after this what the result belongs to.
+ * Then unwind_tables_current() returns the number that the result is valid for.
  *
  * Context: Task context of a user task.
  * Return: the number of the table, for unwind_table_find_rule(); 0 if there is none.
@@ -418,11 +337,11 @@ u64 unwind_table_find(const struct inode *inode)
 /**
  * unwind_table_find_rule - Look up the rule for an address
  * @id:		From unwind_table_find()
- * @vaddr:	Address in the file's space
+ * @vaddr:	Address in the address space of the file's program headers
  * @rule:	Receives the rule; undefined on error
  *
  * Context: Any.
- * Return: -ESTALE if the table has gone. Otherwise as sframe_find_rule().
+ * Return: -ESTALE if the table has gone, otherwise as sframe_find_rule().
  */
 int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule)
 {
@@ -440,31 +359,28 @@ int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule)
 	return -ESTALE;
 }
 
-/* ---- Owners --------------------------------------------------------------- */
-
-static void unwind_table_free_rcu(struct rcu_head *rcu)
-{
-	kvfree(container_of(rcu, struct unwind_table, rcu));
-}
-
-static void unwind_table_unlock(u32 bytes, struct ucounts *ucounts)
-{
-	if (ucounts)
-		user_shm_unlock(struct_size_t(struct unwind_table, data, bytes), ucounts);
-}
-
-/*
- * It can be reached no more, but walks may be using it. What is not counted any more
- * should not stay for long.
+/**
+ * unwind_user_tables_add_source - Add a source of sets that serve tasks
+ * @source:	The source, which is never removed
+ *
+ * Context: Process context.
  */
-static void unwind_table_free(struct unwind_table *table)
+void unwind_user_tables_add_source(struct unwind_user_tables_source *source)
 {
-	unwind_table_unlock(table->bytes, table->ucounts);
-	call_rcu_hurry(&table->rcu, unwind_table_free_rcu);
+	guard(mutex)(&unwind_tables_mutex);
+
+	list_add_tail_rcu(&source->entry, &unwind_tables_sources);
 }
 
-static void unwind_table_link(struct unwind_table *table,
-			      struct unwind_user_tables *tables)
+/**
+ * unwind_table_link - Let walks find a table
+ * @table:	The table
+ * @tables:	The set that it belongs to from now on
+ *
+ * Context: Under unwind_tables_mutex.
+ */
+void unwind_table_link(struct unwind_table *table,
+		       struct unwind_user_tables *tables)
 {
 	lockdep_assert_held(&unwind_tables_mutex);
 
@@ -473,7 +389,7 @@ static void unwind_table_link(struct unwind_table *table,
 	table->used = jiffies;
 	list_add(&table->entry, &tables->tables);
 	hash_add_rcu(unwind_tables_by_id, &table->by_id, table->id);
-	/* In front: the newest is found first. */
+	/* At the head, so that the newest table is found first. */
 	hash_add_rcu(unwind_tables_by_file, &table->by_file,
 		     unwind_table_key(&table->file, unwind_table_only(table)));
 	tables->nr++;
@@ -481,8 +397,13 @@ static void unwind_table_link(struct unwind_table *table,
 	unwind_tables_changed(table);
 }
 
-/* It stays on the list of its owner. */
-static void unwind_table_unlink(struct unwind_table *table)
+/**
+ * unwind_table_unlink - Stop walks from finding a table
+ * @table:	The table; it remains on the list of its set
+ *
+ * Context: Under unwind_tables_mutex.
+ */
+void unwind_table_unlink(struct unwind_table *table)
 {
 	lockdep_assert_held(&unwind_tables_mutex);
 
@@ -493,11 +414,16 @@ static void unwind_table_unlink(struct unwind_table *table)
 	unwind_tables_changed(table);
 }
 
-/*
- * The table that was not used for longest, of several the one that is there for
- * longest. Not @except; if @ucounts is set, one that counts as that user's memory.
+/**
+ * unwind_tables_oldest - Find the least recently used table of a set
+ * @tables:	The set to search
+ * @except:	A table to skip, or NULL
+ * @ucounts:	If not NULL, only consider tables that count as this user's memory
+ *
+ * Context: Under unwind_tables_mutex.
+ * Return: the table, the earliest supplied of several; NULL if there is none.
  */
-static struct unwind_table *
+struct unwind_table *
 unwind_tables_oldest(const struct unwind_user_tables *tables,
 		     const struct unwind_table *except,
 		     const struct ucounts *ucounts)
@@ -521,217 +447,15 @@ unwind_tables_oldest(const struct unwind_user_tables *tables,
 	return oldest;
 }
 
-static unsigned long unwind_table_pages(u32 bytes)
-{
-	return DIV_ROUND_UP(struct_size_t(struct unwind_table, data, bytes), PAGE_SIZE);
-}
-
-/* Would @pages more be allowed if @tables had none that count as this user's? */
-static bool unwind_tables_are_in_the_way(const struct unwind_user_tables *tables,
-					 struct ucounts *ucounts, unsigned long pages)
-{
-	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	unsigned long locked = get_rlimit_value(ucounts, UCOUNT_RLIMIT_MEMLOCK);
-	const struct unwind_table *table;
-	unsigned long own = 0;
-
-	lockdep_assert_held(&unwind_tables_mutex);
-
-	list_for_each_entry(table, &tables->tables, entry) {
-		if (table->ucounts == ucounts)
-			own += unwind_table_pages(table->bytes);
-	}
-
-	return locked + pages <= limit + own;
-}
-
-/* Let the oldest of @tables go, if that helps to lock @pages more. */
-static bool unwind_tables_evict_locked(struct unwind_user_tables *tables,
-				       unsigned long pages)
-{
-	struct ucounts *ucounts = current_ucounts();
-	struct unwind_table *table = NULL;
-
-	scoped_guard(mutex, &unwind_tables_mutex) {
-		if (unwind_tables_are_in_the_way(tables, ucounts, pages))
-			table = unwind_tables_oldest(tables, NULL, ucounts);
-		if (table) {
-			unwind_table_unlink(table);
-			list_del(&table->entry);
-		}
-	}
-
-	if (!table)
-		return false;
-
-	unwind_table_free(table);
-	cond_resched();
-
-	return true;
-}
-
-/*
- * The user's memory, not the process': the event keeps it when the process that made it
- * is gone. Where there is no limit it does not count, so that others of the user have
- * theirs.
- */
-static int unwind_table_lock(struct unwind_user_tables *tables, u32 bytes,
-			     struct ucounts **ucounts)
-{
-	const size_t size = struct_size_t(struct unwind_table, data, bytes);
-	unsigned int tries = 0;
-
-	*ucounts = NULL;
-	if (!perf_is_paranoid() || ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK))
-		return 0;
-
-	while (!user_shm_lock(size, current_ucounts())) {
-		/* Another thread may be filling the same set. */
-		if (tries++ == UNWIND_TABLES_MAX ||
-		    !unwind_tables_evict_locked(tables, unwind_table_pages(bytes)))
-			return -EPERM;
-	}
-
-	*ucounts = current_ucounts();
-	return 0;
-}
-
 /**
- * unwind_user_tables_alloc - Make an empty set of tables
+ * unwind_tables_of_file - Find the table that a set has for a file
+ * @tables:	The set
+ * @file:	The file, even if it has been written to since
  *
- * Context: Process context. Sleeps.
- * Return: the set, with a reference; NULL if memory is lacking.
+ * Context: Under unwind_tables_mutex.
+ * Return: the table, or NULL.
  */
-struct unwind_user_tables *unwind_user_tables_alloc(void)
-{
-	struct unwind_user_tables *tables;
-
-	tables = kzalloc(sizeof(*tables), GFP_KERNEL_ACCOUNT);
-	if (!tables)
-		return NULL;
-
-	refcount_set(&tables->refs, 1);
-	INIT_LIST_HEAD(&tables->tables);
-
-	return tables;
-}
-
-/**
- * unwind_user_tables_get - Get another reference
- * @tables:	A set of tables that the caller has a reference to
- *
- * Context: Any.
- * Return: @tables.
- */
-struct unwind_user_tables *unwind_user_tables_get(struct unwind_user_tables *tables)
-{
-	refcount_inc(&tables->refs);
-	return tables;
-}
-
-/**
- * unwind_user_tables_put - An event does not own the tables any more
- * @tables:	The set, or NULL. perf_event_visit_unwind_tables() does not find it
- *		by that event any more.
- *
- * If no event owns them the tables go. No walk that begins after this returns uses
- * one that does not serve it.
- *
- * Context: Process context. Sleeps, but does not wait for walks.
- */
-void unwind_user_tables_put(struct unwind_user_tables *tables)
-{
-	struct unwind_table *table, *next;
-
-	if (!tables || !refcount_dec_and_test(&tables->refs))
-		return;
-
-	scoped_guard(mutex, &unwind_tables_mutex) {
-		list_for_each_entry(table, &tables->tables, entry)
-			unwind_table_unlink(table);
-	}
-
-	list_for_each_entry_safe(table, next, &tables->tables, entry) {
-		unwind_table_free(table);
-		cond_resched();
-	}
-
-	/* Walks may be looking at its number. */
-	kfree_rcu(tables, rcu);
-}
-
-/* Is it a table, from the first byte to the last? */
-static int unwind_table_check(const struct sframe_section *sframe)
-{
-	struct sframe_check check = { };
-	u64 done, last = 0;
-	int ret;
-
-	/* Functions may share rows, but not so many that this takes for ever. */
-	if (sframe->num_fres > sframe->size)
-		return -EINVAL;
-
-	while (check.index < sframe->num_fdes) {
-		ret = sframe_check_function(sframe, &check);
-		if (ret)
-			return ret;
-
-		done = check.index + check.num_fres;
-		if (done - last < UNWIND_TABLE_RESCHED)
-			continue;
-
-		last = done;
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		cond_resched();
-	}
-
-	return 0;
-}
-
-/* Copy the table. The caller has paid for it. */
-static int unwind_table_copy(struct unwind_table **out,
-			     const struct unwind_user_table_desc *desc)
-{
-	struct unwind_table *table;
-	int ret;
-
-	/* It may be large, and the stacks of others are not worth killing for. */
-	table = kvmalloc(struct_size(table, data, desc->size),
-			 GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
-	if (!table)
-		return -ENOMEM;
-
-	*table = (struct unwind_table) {
-		.global	= desc->global,
-		.bytes	= desc->size,
-		.sframe	= {
-			.base	= desc->vaddr,
-			.size	= desc->size,
-			.data	= table->data,
-		},
-	};
-
-	ret = -EFAULT;
-	if (copy_from_user(table->data, desc->data, desc->size))
-		goto out_free;
-
-	ret = sframe_section_init(&table->sframe);
-	if (!ret)
-		ret = unwind_table_check(&table->sframe);
-	if (ret)
-		goto out_free;
-
-	*out = table;
-	return 0;
-
-out_free:
-	kvfree(table);
-	return ret;
-}
-
-/* What @tables have for @file, whatever has been written to it since. */
-static struct unwind_table *
+struct unwind_table *
 unwind_tables_of_file(const struct unwind_user_tables *tables,
 		      const struct unwind_table_file *file)
 {
@@ -751,182 +475,4 @@ unwind_tables_of_file(const struct unwind_user_tables *tables,
 	}
 
 	return NULL;
-}
-
-/* Is there room for @table, when @old, if any, goes? */
-static bool unwind_tables_have_room(const struct unwind_user_tables *tables,
-				    const struct unwind_table *table,
-				    const struct unwind_table *old)
-{
-	unsigned int nr = tables->nr + 1;
-	u64 bytes = tables->bytes + table->bytes;
-
-	if (old) {
-		nr--;
-		bytes -= old->bytes;
-	}
-
-	return nr <= UNWIND_TABLES_MAX && bytes <= UNWIND_TABLES_BYTES_MAX;
-}
-
-/* Take back what there is for @file. */
-static int unwind_tables_take_back(struct unwind_user_tables *tables,
-				   const struct unwind_table_file *file)
-{
-	struct unwind_table *old;
-
-	scoped_guard(mutex, &unwind_tables_mutex) {
-		old = unwind_tables_of_file(tables, file);
-		if (!old)
-			return -ENOENT;
-
-		unwind_table_unlink(old);
-		list_del(&old->entry);
-	}
-
-	unwind_table_free(old);
-	return 0;
-}
-
-/*
- * Put @table in the place of what there is for its file. If the set is full, one that
- * was not used for long goes, at a time: nobody else waits for all of them to be found.
- */
-static void unwind_tables_put_in(struct unwind_user_tables *tables,
-				 struct unwind_table *table)
-{
-	struct unwind_table *old;
-	bool done;
-
-	do {
-		scoped_guard(mutex, &unwind_tables_mutex) {
-			old = unwind_tables_of_file(tables, &table->file);
-			done = unwind_tables_have_room(tables, table, old);
-			/* Its table is not the only one, or there would be room. */
-			if (!done)
-				old = unwind_tables_oldest(tables, old, NULL);
-
-			if (done)
-				unwind_table_link(table, tables);
-			if (old) {
-				unwind_table_unlink(old);
-				list_del(&old->entry);
-			}
-		}
-
-		if (old)
-			unwind_table_free(old);
-		cond_resched();
-	} while (!done);
-}
-
-/**
- * unwind_user_tables_supply - Supply a table for a file
- * @tables:	The set that gets it
- * @desc:	The table
- *
- * In place of what the set has for the file, unless that fails, and of those that were
- * not used for longest if there is no room for it. The table should be that of the file
- * as it is now; when the file changes it is of no use any more.
- *
- * Context: System call. No lock is held: this reads the file and user memory, and
- *	    takes its time. Sleeps.
- * Return:
- * * 0		- It serves walks from now on, or does not any more
- * * -EBADF	- The file is not open for reading
- * * -EINVAL	- The file is not a regular one; @desc->vaddr is no address of a
- *		  program; or the table is corrupt or of a kind that is not supported
- * * -ENOEXEC	- The file is no 64-bit ELF file for this machine
- * * -EFBIG	- The table is longer than %UNWIND_TABLE_SIZE_MAX
- * * -EFAULT	- The table cannot be read
- * * -EPERM	- It would take more memory than may be locked, were it the only one
- *		  of the set
- * * -ENOENT	- There is nothing to take back
- * * -ENOMEM	- Memory is lacking
- * * -EINTR	- The task is being killed
- */
-int unwind_user_tables_supply(struct unwind_user_tables *tables,
-			      const struct unwind_user_table_desc *desc)
-{
-	struct unwind_table_file file;
-	struct unwind_table *table;
-	struct ucounts *ucounts;
-	struct inode *inode;
-	int ret;
-
-	inode = d_real_inode(file_dentry(desc->file));
-	if (!S_ISREG(inode->i_mode))
-		return -EINVAL;
-
-	unwind_table_file_init(&file, inode);
-	if (!desc->size)
-		return unwind_tables_take_back(tables, &file);
-
-	if (!(desc->file->f_mode & FMODE_READ))
-		return -EBADF;
-	if (desc->size > UNWIND_TABLE_SIZE_MAX)
-		return -EFBIG;
-	if (desc->vaddr >= TASK_SIZE_MAX)
-		return -EINVAL;
-
-	ret = unwind_user_check_file(desc->file);
-	if (ret)
-		return ret;
-
-	ret = unwind_table_lock(tables, desc->size, &ucounts);
-	if (ret)
-		return ret;
-
-	ret = unwind_table_copy(&table, desc);
-	if (ret) {
-		unwind_table_unlock(desc->size, ucounts);
-		/* Which of its other reasons it was makes no difference to the caller. */
-		return ret == -EOPNOTSUPP ? -EINVAL : ret;
-	}
-
-	/* As it was in the beginning: it may have been written to meanwhile. */
-	table->file = file;
-	table->ucounts = ucounts;
-	unwind_tables_put_in(tables, table);
-
-	return 0;
-}
-
-static void unwind_table_show(const struct unwind_table *table, struct seq_file *m)
-{
-	const struct unwind_table_file *file = &table->file;
-	unsigned long idle = jiffies - READ_ONCE(table->used);
-
-	seq_printf(m, "unwind_table:\t%02x:%02x %llu %u %lu %s\n",
-		   MAJOR(file->dev), MINOR(file->dev), file->ino, table->bytes,
-		   idle / HZ, table->global ? "all" : "own");
-}
-
-/**
- * unwind_user_tables_show - Show what a set holds
- * @tables:	The set, or NULL
- * @m:		Where
- *
- * Context: Process context. Sleeps.
- */
-void unwind_user_tables_show(struct unwind_user_tables *tables, struct seq_file *m)
-{
-	const struct unwind_table *table;
-
-	if (!tables) {
-		seq_puts(m, "unwind_tables:\t0\nunwind_table_bytes:\t0\n");
-		return;
-	}
-
-	guard(mutex)(&unwind_tables_mutex);
-
-	seq_printf(m, "unwind_tables:\t%u\n", tables->nr);
-	seq_printf(m, "unwind_table_bytes:\t%llu\n", tables->bytes);
-
-	list_for_each_entry(table, &tables->tables, entry) {
-		/* It will be shown again, in more memory. */
-		if (seq_has_overflowed(m))
-			break;
-		unwind_table_show(table, m);
-	}
 }

@@ -2,222 +2,44 @@
 /*
  * Unwinder for the user stack of the current task
  *
- * A walk has two layers. The lower one answers, for one instruction pointer,
- * where the canonical frame address (CFA), the return address and the saved
- * frame pointer are: a struct unwind_user_rule. The upper one applies rule
- * after rule, from the interrupted frame outwards, and holds the checks that
- * make the walk end on any input: user memory is hostile.
+ * A walk has two layers. For one instruction pointer the lower layer finds a struct
+ * unwind_user_rule: where the canonical frame address (CFA), the return address and
+ * the saved frame pointer are. The upper layer applies rule after rule, from the
+ * interrupted frame outwards. It has the checks that make the walk end on any input:
+ * user memory is hostile.
  *
- * Rules from unwind tables that somebody else than the program has supplied are
- * followed with more care: they must not make the walk a reader of whatever the
- * program has in its memory. From the first such rule on, the walk is confined. It
- * reads the stack only, from the inside outwards, and goes on only at addresses of
- * code; see unwind_user_on_stack() and unwind_user_at_code(). What it takes for a
- * signal frame may be any words of the stack, so that does not lead it to another
- * stack either; see unwind_user_may_resume().
+ * From the first supplied rule on, the walk is confined to its stack, see confine.c.
+ * Arbitrary words of the stack may look like a signal frame, so a signal frame does
+ * not lead such a walk to another stack either; see unwind_user_may_resume().
  *
- * Everything here runs in task context with interrupts enabled and no lock
- * held, on memory of current->mm, and may sleep.
+ * Everything here runs in task context, with interrupts enabled and no lock held. It
+ * reads memory of current->mm and may sleep.
  */
-#include <linux/cleanup.h>
-#include <linux/fs.h>
-#include <linux/magic.h>
 #include <linux/mm.h>
-#include <linux/mmap_lock.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
-#include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
-#include <linux/userfaultfd_k.h>
 
 #include <asm/unwind_user.h>
 
+#include "confine.h"
+#include "mapping.h"
+#include "memory.h"
 #include "rules.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind_user.h>
 
-/*
- * How often one read may lose its page again, or have the mmap lock dropped
- * under it, before the walk gives up. Two are usual (drop for I/O, then map).
- */
-#define UNWIND_USER_FAULT_TRIES	4
-
-/* How often a walk may go on at a lower stack. */
+/* How often a walk may continue on a lower stack. */
 #define UNWIND_USER_SWITCHES	4
 
-/* How many signal frames one walk goes through; handlers nest, but not deeply. */
+/* How many signal frames a walk may pass. Handlers nest, but not deeply. */
 #define UNWIND_USER_SIGNALS	64
 
-/* How many frames are walked between chances for other tasks to run. */
+/* How many frames are walked before other tasks get a chance to run. */
 #define UNWIND_USER_RESCHED	64
 
-static bool unwind_user_may_fault(struct vm_area_struct *vma)
-{
-	if (!(vma->vm_flags & VM_READ) || (vma->vm_flags & (VM_IO | VM_PFNMAP)))
-		return false;
-
-	if (userfaultfd_armed(vma))
-		return false;
-
-	/*
-	 * The program may never touch this page. A FUSE server may be waiting for
-	 * this very task, or not answer at all; nothing kills a task that waits for
-	 * an answer.
-	 */
-	if (vma->vm_file &&
-	    file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC)
-		return false;
-
-	/*
-	 * An exiting task cannot be killed any more, so it must not wait for a
-	 * file system that may wait for a server.
-	 */
-	if ((current->flags & PF_EXITING) && !vma_is_anonymous(vma))
-		return false;
-
-	return true;
-}
-
-/*
- * Make the page of @addr present.
- *
- * A plain copy_from_user() would do, were it not for userfaultfd and FUSE: a fault
- * waits for the monitor or server, which may wait for this very task. So the fault
- * is taken by hand, where the VMA can be looked at first. The lock may be dropped
- * while the page is read in; the VMA is then looked up, and looked at, anew.
- */
-static bool unwind_user_fault_in(unsigned long addr)
-{
-	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
-	struct mm_struct *mm = current->mm;
-	struct vm_area_struct *vma;
-	unsigned int tries;
-	vm_fault_t fault;
-
-	for (tries = 0; tries < UNWIND_USER_FAULT_TRIES; tries++) {
-		if (mmap_read_lock_killable(mm))
-			return false;
-
-		vma = vma_lookup(mm, addr);
-		if (!vma || !unwind_user_may_fault(vma)) {
-			mmap_read_unlock(mm);
-			return false;
-		}
-
-		fault = handle_mm_fault(vma, addr, flags, NULL);
-
-		/* Done, and the lock is gone. */
-		if (fault & VM_FAULT_COMPLETED)
-			return true;
-
-		/* The lock is gone, the page may have come. */
-		if (fault & VM_FAULT_RETRY) {
-			if (fatal_signal_pending(current))
-				return false;
-			flags |= FAULT_FLAG_TRIED;
-			continue;
-		}
-
-		mmap_read_unlock(mm);
-		return !(fault & VM_FAULT_ERROR);
-	}
-
-	return false;
-}
-
-/**
- * unwind_user_read - Read memory of the current task
- * @addr:	Linear user address
- * @buf:	Where to put the bytes
- * @size:	How many to read
- *
- * Pages that are not present are faulted in, except in ranges that are
- * registered with userfaultfd, from files on FUSE, and from all files if the task
- * is exiting. Waiting for a file is killable.
- *
- * Context: Task context of a user task, interrupts enabled, no mm lock held.
- *	    May sleep.
- * Return: true if all bytes were read; @buf is undefined otherwise.
- */
-bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
-{
-	const void __user *from = (const void __user *)addr;
-	unsigned int tries;
-	unsigned long left;
-
-	might_sleep();
-
-	if (!__access_ok(from, size))
-		return false;
-
-	/* The walk uses what it reads here as the next address. */
-	barrier_nospec();
-
-	for (tries = 0; tries < UNWIND_USER_FAULT_TRIES; tries++) {
-		pagefault_disable();
-		left = __copy_from_user_inatomic(buf, from, size);
-		pagefault_enable();
-		if (!left)
-			return true;
-
-		/* The bytes may straddle two pages: the first one that lacks. */
-		if (!unwind_user_fault_in(addr + size - left))
-			return false;
-	}
-
-	return false;
-}
-
-/**
- * unwind_user_peek - Read a word of the current task if it is present
- * @addr:	Linear user address
- * @val:	Receives the word
- *
- * In the common case this is all that a frame takes, for a third of the time.
- *
- * Context: Any context in which current->mm may be used. Does not sleep.
- * Return: true if the word was read.
- */
-bool unwind_user_peek(unsigned long addr, unsigned long *val)
-{
-	const unsigned long __user *from = (const unsigned long __user *)addr;
-	bool ret = false;
-
-	pagefault_disable();
-	if (user_read_access_begin(from, sizeof(*from))) {
-		unsafe_get_user(*val, from, end);
-		ret = true;
-end:
-		user_read_access_end();
-	}
-	pagefault_enable();
-
-	return ret;
-}
-
-/* The same for two neighbouring words. */
-static bool unwind_user_peek_pair(unsigned long addr, unsigned long *low,
-				  unsigned long *high)
-{
-	const unsigned long __user *from = (const unsigned long __user *)addr;
-	bool ret = false;
-
-	pagefault_disable();
-	if (user_read_access_begin(from, 2 * sizeof(*from))) {
-		unsafe_get_user(*low, from, end);
-		unsafe_get_user(*high, from + 1, end);
-		ret = true;
-end:
-		user_read_access_end();
-	}
-	pagefault_enable();
-
-	return ret;
-}
-
-/* Read one word of the size that the task's stack has. */
+/* Read one word of the stack: 8 bytes, or 4 bytes in 32-bit mode. */
 static bool unwind_user_read_word(const struct unwind_user_state *state,
 				  unsigned long addr, unsigned long *val)
 {
@@ -235,12 +57,12 @@ static bool unwind_user_read_word(const struct unwind_user_state *state,
 }
 
 /*
- * A uretprobe replaces the return address on the stack by that of a trampoline.
- * Its instance remembers the slot, which lies at the stack pointer that the
- * function was entered with. Matching by the slot, not by the order of the
- * instances, copes with those that longjmp() left behind.
+ * A uretprobe replaces the return address on the stack by the address of a
+ * trampoline. Its instance stores the stack slot, which is the stack pointer at
+ * function entry. Instances are matched by slot, not by order, because longjmp() may
+ * leave stale ones behind.
  *
- * Only current changes the list of its instances, in task context, so it is
+ * Only current changes the list of its instances, in task context, so the list is
  * stable here.
  */
 static unsigned long unwind_user_return_address(unsigned long slot, unsigned long ra)
@@ -261,32 +83,10 @@ static unsigned long unwind_user_return_address(unsigned long slot, unsigned lon
 	return ra;
 }
 
-/* May the walk read @size bytes at @addr of the stack segment? */
-static bool unwind_user_may_load(const struct unwind_user_state *state,
-				 unsigned long addr, unsigned int size)
-{
-	return likely(!state->confined) || unwind_user_on_stack(state, addr, size);
-}
-
-/**
- * unwind_user_load - Read from the stack, as far as the walk may
- * @state:	State of the walk
- * @addr:	Address, in the stack segment
- * @buf:	Receives what is there
- * @size:	Number of bytes
- *
- * Context: As unwind_user_next().
- * Return: false if it cannot be read, or if the walk is confined and it is not of
- *	   the stack.
+/*
+ * May the walk continue at @ip? It is in an interrupted frame if @topmost is set,
+ * otherwise it is a return address.
  */
-bool unwind_user_load(const struct unwind_user_state *state, unsigned long addr,
-		      void *buf, unsigned int size)
-{
-	return unwind_user_may_load(state, addr, size) &&
-	       unwind_user_read(state->regs.ss_base + addr, buf, size);
-}
-
-/* May the walk go on at @ip, which is that of an interrupted frame or a caller's? */
 static bool unwind_user_may_enter(const struct unwind_user_state *state,
 				  const struct unwind_user_regs *regs,
 				  unsigned long ip, bool topmost)
@@ -296,8 +96,9 @@ static bool unwind_user_may_enter(const struct unwind_user_state *state,
 }
 
 /*
- * The value that @loc stands for in the current frame. @cfa is that of the frame,
- * except while it is being found itself: no rule counts it from itself.
+ * Compute the value that @loc describes in the current frame. @cfa is the frame's
+ * CFA. It is not valid while the CFA itself is computed; the rule for the CFA is
+ * never relative to the CFA.
  */
 static bool unwind_user_locate(const struct unwind_user_state *state,
 			       const struct unwind_user_loc *loc,
@@ -342,30 +143,48 @@ static bool unwind_user_is_slot(const struct unwind_user_loc *loc)
 	return loc->base == UNWIND_USER_BASE_CFA && loc->deref;
 }
 
+/**
+ * struct unwind_user_caller - A calling frame, while it is being found
+ * @cfa:	Its stack pointer
+ * @ra:		The return address into it
+ * @fp:		Its frame pointer
+ * @fp_known:	@fp was found
+ * @switched:	It is on another stack
+ */
+struct unwind_user_caller {
+	unsigned long	cfa;
+	unsigned long	ra;
+	unsigned long	fp;
+	bool		fp_known;
+	bool		switched;
+};
+
 /*
- * Find the return address and the caller's frame pointer. A frame whose frame
- * pointer cannot be found is still a frame.
+ * Find the return address and the caller's frame pointer. The frame is valid even if
+ * the frame pointer cannot be found.
  */
 static bool unwind_user_locate_caller(const struct unwind_user_state *state,
 				      const struct unwind_user_rule *rule,
-				      unsigned long cfa, unsigned long *ra,
-				      unsigned long *fp, bool *fp_known)
+				      struct unwind_user_caller *caller)
 {
 	const int word = state->regs.word_size;
+	unsigned long cfa = caller->cfa;
 
 	if (unwind_user_is_slot(&rule->ra) && unwind_user_is_slot(&rule->fp) &&
-	    rule->fp.off + word == rule->ra.off && word == sizeof(*ra) &&
+	    rule->fp.off + word == rule->ra.off && word == sizeof(caller->ra) &&
 	    unwind_user_may_load(state, cfa + rule->fp.off, 2 * word) &&
-	    likely(unwind_user_peek_pair(cfa + rule->fp.off, fp, ra))) {
-		*fp_known = true;
+	    likely(unwind_user_peek_pair(cfa + rule->fp.off, &caller->fp,
+					 &caller->ra))) {
+		caller->fp_known = true;
 		return true;
 	}
 
-	if (!unwind_user_locate(state, &rule->ra, cfa, ra))
+	if (!unwind_user_locate(state, &rule->ra, cfa, &caller->ra))
 		return false;
 
 	if (rule->fp.base != UNWIND_USER_BASE_SAME)
-		*fp_known = unwind_user_locate(state, &rule->fp, cfa, fp);
+		caller->fp_known = unwind_user_locate(state, &rule->fp, cfa,
+						      &caller->fp);
 
 	return true;
 }
@@ -376,8 +195,9 @@ static bool unwind_user_from_fp(const struct unwind_user_rule *rule)
 }
 
 /*
- * Does the CFA lie above the current frame? Only a function that has popped its
- * return address into a register has none to lie above of; it cannot be a caller.
+ * Is the CFA above the current frame? The one exception is a function that has
+ * popped its return address into a register: its CFA is the stack pointer. Such a
+ * function cannot be a caller.
  */
 static bool unwind_user_grows(const struct unwind_user_state *state,
 			      const struct unwind_user_rule *rule,
@@ -390,12 +210,13 @@ static bool unwind_user_grows(const struct unwind_user_state *state,
 }
 
 /*
- * May the walk go on at a CFA that is not above the current frame?
+ * May the walk continue at a CFA that is not above the current frame?
  *
- * Runtimes with stacks of their own, such as that of Go, run some functions on
- * the thread's stack and leave the frame pointer as it is: it points to the other
- * stack, which may be the lower one. Frames between the bottom of this stack and
- * here have been seen, so there the walk would circle.
+ * Runtimes with their own stacks, such as Go's, run some functions on the thread's
+ * stack without changing the frame pointer. It then points to the other stack, which
+ * may be the lower one. The walk must not go to an address between the bottom of
+ * this stack and the current frame: it has seen those frames and would go in a
+ * circle.
  */
 static bool unwind_user_may_switch(const struct unwind_user_state *state,
 				   const struct unwind_user_rule *rule,
@@ -405,50 +226,121 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
 	       state->switches < UNWIND_USER_SWITCHES;
 }
 
-static bool unwind_user_is_code(unsigned long addr)
-{
-	struct mm_struct *mm = current->mm;
-	struct vm_area_struct *vma;
-	bool ret;
-
-	if (mmap_read_lock_killable(mm))
-		return false;
-
-	vma = vma_lookup(mm, addr);
-	ret = vma && (vma->vm_flags & VM_EXEC);
-	mmap_read_unlock(mm);
-
-	return ret;
-}
-
 /*
- * Any data may look like a frame; code that was called does not. Nobody calls the
- * outermost function, which is entered with a frame pointer of zero: who made its
- * stack wrote the return address.
+ * Any data may look like a frame, but a return address must follow a call
+ * instruction. The exception is the outermost function, which is entered with a
+ * frame pointer of zero. Nobody calls it; the code that made its stack wrote the
+ * return address.
  */
 static bool unwind_user_is_return_address(unsigned long addr, bool outermost)
 {
+	struct unwind_user_mapping code;
+
 	return arch_unwind_user_after_call(addr) ||
-	       (outermost && unwind_user_is_code(addr));
+	       (outermost && unwind_user_find_code(addr, &code));
+}
+
+/* May the walk continue at the CFA that the rule leads to? */
+static bool unwind_user_accept_cfa(const struct unwind_user_state *state,
+				   const struct unwind_user_rule *rule,
+				   struct unwind_user_caller *caller)
+{
+	const struct unwind_user_regs *regs = &state->regs;
+	unsigned long cfa = caller->cfa;
+
+	if (!IS_ALIGNED(cfa, regs->word_size))
+		return false;
+
+	/* It becomes the stack pointer, which says where the stack is. */
+	if (!unwind_user_may_load(state, cfa - regs->word_size, regs->word_size))
+		return false;
+
+	/* In the red zone there is no frame, and below it nothing may be read. */
+	if (unlikely(state->confined) && !unwind_user_grows(state, rule, cfa))
+		return false;
+
+	caller->switched = !rule->signal && !unwind_user_grows(state, rule, cfa);
+	if (caller->switched && !unwind_user_may_switch(state, rule, cfa))
+		return false;
+
+	/* As in unwind_user_leave_signal(). */
+	if (rule->signal && state->signals == UNWIND_USER_SIGNALS)
+		return false;
+
+	/* A value that does not fit a 32-bit stack pointer is not a 32-bit frame. */
+	return regs->word_size != sizeof(u32) || cfa == (u32)cfa;
+}
+
+/* May the walk continue at the return address that the rule leads to? */
+static bool unwind_user_accept_ra(const struct unwind_user_state *state,
+				  const struct unwind_user_rule *rule,
+				  const struct unwind_user_caller *caller)
+{
+	const struct unwind_user_regs *regs = &state->regs;
+	unsigned long ra = caller->ra;
+
+	/*
+	 * Return only user addresses: consumers use the highest numbers as context
+	 * markers.
+	 */
+	if (regs->cs_base + ra >= TASK_SIZE_MAX)
+		return false;
+
+	if (!unwind_user_may_enter(state, regs, ra, rule->signal))
+		return false;
+
+	/* After a frame pointer has led to another stack, check return addresses. */
+	if (!caller->switched &&
+	    (!state->suspect || !unwind_user_from_fp(rule) || rule->signal))
+		return true;
+
+	return unwind_user_is_return_address(regs->cs_base + ra,
+					     !caller->switched &&
+					     caller->fp_known && !caller->fp);
+}
+
+static void unwind_user_commit(struct unwind_user_state *state,
+			       const struct unwind_user_rule *rule,
+			       const struct unwind_user_caller *caller)
+{
+	struct unwind_user_regs *regs = &state->regs;
+
+	if (caller->switched) {
+		state->bottom = caller->cfa;
+		state->suspect = true;
+		state->switches++;
+	} else if (rule->signal) {
+		state->bottom = caller->cfa;
+		state->suspect = false;
+		state->signals++;
+	}
+
+	regs->ip = caller->ra;
+	regs->sp = caller->cfa;
+	regs->fp = caller->fp;
+	state->fp_known = caller->fp_known;
+	state->gprs_known = false;
+	state->topmost = rule->signal;
 }
 
 /*
- * Leave the current frame by @rule.
+ * Leave the current frame by @rule: find the calling frame, check whether the walk
+ * may go there, and go there.
  *
- * This is the one place that checks progress: each CFA lies above the previous
- * one, but for signal frames and a few switches to another stack, which are
- * counted, so a walk cannot circle.
+ * This is the only place that checks progress: each CFA must be above the previous
+ * one, except for signal frames and a few switches to another stack. Those are
+ * counted, so a walk cannot go in a circle.
  */
 static enum unwind_user_result
 unwind_user_apply(struct unwind_user_state *state,
 		  const struct unwind_user_rule *rule)
 {
-	struct unwind_user_regs *regs = &state->regs;
-	unsigned long cfa = 0, ra, fp = regs->fp;
-	bool fp_known = state->fp_known;
-	bool switched;
+	struct unwind_user_caller caller = {
+		.fp		= state->regs.fp,
+		.fp_known	= state->fp_known,
+	};
 
-	/* For good: what it makes of frame pointer and CFA stays with the walk. */
+	/* Permanent: the frame pointer and CFA that the rule yields stay in use. */
 	if (unlikely(rule->confined))
 		state->confined = true;
 
@@ -456,90 +348,42 @@ unwind_user_apply(struct unwind_user_state *state,
 		return UNWIND_USER_END;
 
 	/* Outermost functions are entered with a frame pointer of zero. */
-	if (unwind_user_from_fp(rule) && fp_known && !regs->fp)
+	if (unwind_user_from_fp(rule) && state->fp_known && !state->regs.fp)
 		return UNWIND_USER_END;
 
-	if (!unwind_user_locate(state, &rule->cfa, cfa, &cfa))
+	if (!unwind_user_locate(state, &rule->cfa, 0, &caller.cfa))
 		return UNWIND_USER_CORRUPT;
 
-	if (!IS_ALIGNED(cfa, regs->word_size))
+	if (!unwind_user_accept_cfa(state, rule, &caller))
 		return UNWIND_USER_CORRUPT;
 
-	/* It becomes the stack pointer, that is, the place of the stack. */
-	if (!unwind_user_may_load(state, cfa - regs->word_size, regs->word_size))
+	if (!unwind_user_locate_caller(state, rule, &caller))
 		return UNWIND_USER_CORRUPT;
 
-	/* There is no stack within the red zone, and below that nothing to read. */
-	if (unlikely(state->confined) && !unwind_user_grows(state, rule, cfa))
-		return UNWIND_USER_CORRUPT;
-
-	switched = !rule->signal && !unwind_user_grows(state, rule, cfa);
-	if (switched && !unwind_user_may_switch(state, rule, cfa))
-		return UNWIND_USER_CORRUPT;
-
-	/* As unwind_user_leave_signal(). */
-	if (rule->signal && state->signals == UNWIND_USER_SIGNALS)
-		return UNWIND_USER_CORRUPT;
-
-	/* What a 32-bit stack pointer cannot hold is no 32-bit frame. */
-	if (regs->word_size == sizeof(u32) && cfa != (u32)cfa)
-		return UNWIND_USER_CORRUPT;
-
-	if (!unwind_user_locate_caller(state, rule, cfa, &ra, &fp, &fp_known))
-		return UNWIND_USER_CORRUPT;
-
-	/* Done here, so that the next rule is looked up by the real address. */
+	/* Replace it now: the next rule is looked up by the original address. */
 	if (unwind_user_is_slot(&rule->ra))
-		ra = unwind_user_return_address(cfa + rule->ra.off, ra);
+		caller.ra = unwind_user_return_address(caller.cfa + rule->ra.off,
+						       caller.ra);
 
-	if (!ra)
+	if (!caller.ra)
 		return UNWIND_USER_END;
 
-	/*
-	 * Only user addresses leave the walk: consumers take the topmost
-	 * numbers as context markers.
-	 */
-	if (regs->cs_base + ra >= TASK_SIZE_MAX)
+	if (!unwind_user_accept_ra(state, rule, &caller))
 		return UNWIND_USER_CORRUPT;
 
-	if (!unwind_user_may_enter(state, regs, ra, rule->signal))
-		return UNWIND_USER_CORRUPT;
-
-	/* Once a frame pointer has led to another stack, it is not to be trusted. */
-	if ((switched ||
-	     (state->suspect && unwind_user_from_fp(rule) && !rule->signal)) &&
-	    !unwind_user_is_return_address(regs->cs_base + ra,
-					   !switched && fp_known && !fp))
-		return UNWIND_USER_CORRUPT;
-
-	if (switched) {
-		state->bottom = cfa;
-		state->suspect = true;
-		state->switches++;
-	} else if (rule->signal) {
-		state->bottom = cfa;
-		state->suspect = false;
-		state->signals++;
-	}
-
-	regs->ip = ra;
-	regs->sp = cfa;
-	regs->fp = fp;
-	state->fp_known = fp_known;
-	state->gprs_known = false;
-	state->topmost = rule->signal;
+	unwind_user_commit(state, rule, &caller);
 
 	return UNWIND_USER_FRAME;
 }
 
 /*
- * May the walk go on where a signal has interrupted the program?
+ * May the walk continue at the frame that a signal interrupted?
  *
- * A confined walk has been told by others where the signal frame is. Among the words of
- * a stack there may be some that look like one, and in place of the stack pointer any
- * address of the program's data. So the walk stays on the stack and goes outwards. It
- * may leave it only by a frame that certainly is what it looks like: the one that the
- * kernel has put onto the alternate stack, which the task is running on.
+ * A supplied rule has led a confined walk to this signal frame. Some words of the
+ * stack may look like a signal frame, with any address of the program's data in
+ * place of the stack pointer. So the walk stays on the stack and goes outwards. It
+ * may leave the stack only by a frame that is certainly genuine: the one that the
+ * kernel has put on the alternate stack that the task is running on.
  */
 static bool unwind_user_may_resume(const struct unwind_user_state *state,
 				   const struct unwind_user_regs *regs)
@@ -557,9 +401,9 @@ static bool unwind_user_may_resume(const struct unwind_user_state *state,
 }
 
 /*
- * Leave a signal frame. It says nothing about where the interrupted frame is: that
- * may be on another stack (sigaltstack), so the CFA starts anew. Forged frames may
- * go round in circles, hence the limit.
+ * Leave a signal frame. The interrupted frame may be anywhere, for example on
+ * another stack (sigaltstack), so the CFA starts anew. Forged frames may lead in a
+ * circle, so their number is limited.
  */
 static enum unwind_user_result
 unwind_user_leave_signal(struct unwind_user_state *state,
@@ -589,9 +433,9 @@ unwind_user_leave_signal(struct unwind_user_state *state,
  * unwind_user_start - Begin a walk
  * @state:	State to initialise
  * @regs:	Registers of the interrupted frame
- * @gprs:	All of them, or NULL if they are not known
- * @rules:	Memory for rules from unwind tables, see unwind_user_rules_alloc(),
- *		or NULL to go without
+ * @gprs:	All general registers, or NULL if they are not known
+ * @rules:	Memory for rules, see unwind_user_rules_alloc(), or NULL to walk
+ *		without sections and tables
  *
  * Context: Any.
  */
@@ -602,6 +446,7 @@ void unwind_user_start(struct unwind_user_state *state,
 {
 	state->regs		= *regs;
 	state->rules		= rules;
+	state->confine		= unwind_user_rules_confine(rules);
 	state->stats		= (struct unwind_user_stats) { };
 	state->start		= regs->sp;
 	state->bottom		= regs->sp;
@@ -618,9 +463,10 @@ void unwind_user_start(struct unwind_user_state *state,
 }
 
 /*
- * Does the rule need a register that is not known? A caller's are not, and
- * compilers keep the CFA in the frame, at the frame pointer, while it calls. Where
- * they do not, the frame pointer is the best guess.
+ * Does the rule need a register that is not known? In a caller, the general
+ * registers are not known. While a function calls another one, its CFA is usually
+ * relative to the frame pointer. If it is not, the frame pointer is still the best
+ * guess.
  */
 static bool unwind_user_lacks_gprs(const struct unwind_user_state *state,
 				   const struct unwind_user_rule *rule)
@@ -635,7 +481,7 @@ unwind_user_next_fp(struct unwind_user_state *state)
 	enum unwind_user_result ret;
 	struct unwind_user_rule rule;
 
-	/* A guess; where it leads nowhere it was wrong. */
+	/* This rule is a guess. If it does not lead to a frame, it was wrong. */
 	if (state->topmost && arch_unwind_user_entry_rule(state, &rule)) {
 		ret = unwind_user_apply(state, &rule);
 		if (ret == UNWIND_USER_FRAME) {
@@ -657,14 +503,14 @@ unwind_user_next_fp(struct unwind_user_state *state)
  * unwind_user_next - Go from the current frame to its caller
  * @state:	State of the walk
  *
- * A signal frame is told by its code. Else the unwind table of the code says
- * where the caller is, and frame pointers where there is no table.
+ * A signal frame is recognized by its code. For other code, its section or table
+ * says where the caller is. Code that has neither is walked by frame pointer.
  *
  * Context: Task context of a user task, interrupts enabled, no mm lock held.
  *	    May sleep.
- * Return: %UNWIND_USER_FRAME when @state describes the calling frame now. The
- *	   other values of &enum unwind_user_result end the walk and leave
- *	   @state as it was.
+ * Return: %UNWIND_USER_FRAME if @state now describes the calling frame. The other
+ *	   values of &enum unwind_user_result end the walk and leave the registers
+ *	   in @state as they were.
  */
 enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 {
@@ -680,7 +526,7 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 	    arch_unwind_user_signal_frame(state, &regs, &gprs))
 		return unwind_user_leave_signal(state, &regs, &gprs);
 
-	if (kind != UNWIND_USER_RULE_TABLE || unwind_user_lacks_gprs(state, &rule))
+	if (kind != UNWIND_USER_RULE_FOUND || unwind_user_lacks_gprs(state, &rule))
 		return unwind_user_next_fp(state);
 
 	ret = unwind_user_apply(state, &rule);
@@ -696,11 +542,11 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 /**
  * unwind_user_walk - Walk the whole user stack of the current task
  * @regs:	Registers to start from, see arch_unwind_user_regs()
- * @gprs:	All of them, or NULL if they are not known
- * @rules:	Memory for rules from unwind tables, or NULL to go without
- * @entries:	Receives the interrupted instruction pointer, unless that is no
- *		user address, then the return addresses from the innermost to
- *		the outermost; linear addresses
+ * @gprs:	All general registers, or NULL if they are not known
+ * @rules:	Memory for rules, or NULL to walk without sections and tables
+ * @entries:	Receives the interrupted instruction pointer, unless it is not a user
+ *		address, then the return addresses from the innermost to the
+ *		outermost frame; linear addresses
  * @max:	Room in @entries
  * @filled:	Receives the number of @entries filled
  *
@@ -733,9 +579,9 @@ enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
 		unsigned long ip = state.regs.cs_base + state.regs.ip;
 
 		/*
-		 * A jump to nowhere leaves any number in the interrupted
-		 * instruction pointer; its caller is still worth having. The
-		 * walk ends all the same: signal frames are counted.
+		 * After a jump to nowhere the interrupted instruction pointer
+		 * may be any number. The caller is still worth having. The walk
+		 * ends nevertheless, because signal frames are counted.
 		 */
 		if (ip < TASK_SIZE_MAX)
 			entries[nr++] = ip;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What user callchains cost, immediate and deferred, by the depth of the stack
+ * The cost of immediate and deferred user callchains, by the depth of the stack
  *
  * Prints cycles of the time stamp counter. They are comparable within one run
  * only; in a virtual machine whose counter ticks once per instruction (QEMU with
  * -icount shift=0) they are instruction counts.
  *
- * "sample": what a sample costs in its own context. Many page faults are taken
- * within one system call, each with a sample, so the one walk that deferral does
- * on return to user mode is spread over all of them. The price of the fault
- * itself is measured without a sample and subtracted.
+ * "sample": what the user part adds to a sample in its own context. One system call
+ * takes many page faults, each with a sample, so the one deferred walk on return to
+ * user mode is spread over all of them. The cost of a fault that has a sample without a
+ * callchain is measured and subtracted.
  *
- * "entry": what one sample in one system call costs altogether, including the
- * walk and the record.
+ * "entry": what the user part of one sample adds to a system call, including the walk
+ * and the record.
  *
  * "off": a system call and a page fault while nobody profiles.
  *
  * "regs": what PERF_SAMPLE_REGS_USER adds to a sample that is taken in an NMI within a
- * system call. Needs the module perf_nmi_pmu with external=1, which sends them.
+ * system call. Needs the module perf_nmi_pmu with external=1, which sends the NMIs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,11 +36,11 @@
 
 #include "../kselftest.h"
 
-/* As <linux/perf_event.h> may be older: bits of the flags' word. */
+/* <linux/perf_event.h> may be older than the kernel: bits of the flags word. */
 #define ATTR_DEFER_CALLCHAIN	0x4000000000ULL
 #define ATTR_DEFER_OUTPUT	0x8000000000ULL
 
-/* Enough to make the walk's share small; the samples fit the buffer. */
+/* Enough to make the share of the walk small. All samples fit into the buffer. */
 #define FAULTS			256
 #define PAGES_OF_BUFFER		256
 #define ROUNDS			15
@@ -154,7 +154,7 @@ static uint64_t measure_entry(void)
 	uint64_t start = __rdtsc();
 	long ret = SYS_getppid;
 
-	/* The C library's function would be a frame that has no table. */
+	/* The C library's function may have neither a frame pointer nor SFrame. */
 	asm volatile("syscall" : "+a" (ret) : : "rcx", "r11", "memory");
 	return __rdtsc() - start;
 }
@@ -269,13 +269,13 @@ static int user_regs(void)
 		return 1;
 	}
 	none = run(type, 0, NO_CHAIN, 8, measure_nmis);
-	/* Header, address and thread; less is a throttled event. */
+	/* Header, address and thread. Fewer bytes mean that the event was throttled. */
 	if (written < FAULTS * 24) {
 		printf("regs: samples are missing; raise perf_event_max_sample_rate\n");
 		return 1;
 	}
 	regs = run(type, 0, USER_REGS, 8, measure_nmis);
-	/* And the ABI, with 20 registers unless that is none, which may be a few times. */
+	/* Plus the ABI and 20 registers. A few samples may have no registers. */
 	if (written < FAULTS * (32 + 20 * 8) * 9 / 10) {
 		printf("regs: samples or registers are missing\n");
 		return 1;
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
 
 	/* The default would cut the deepest stack. */
 	max_stack = read_number(MAX_STACK);
-	/* Busy while there is an event with callchains */
+	/* Writing fails with EBUSY while an event has callchains. */
 	if (max_stack < 2 * 128 && write_number(MAX_STACK, 2 * 128))
 		die(MAX_STACK);
 

@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Deferred user callchains and BPF: a program that uses the stack helpers on an
- * event that asks for deferral gets the immediate chain.  Neither the marker
- * nor the cookie reach it.
+ * event that asks for deferral gets the immediate chain.  Neither the marker nor the
+ * cookie reaches it.
  */
 #define _GNU_SOURCE
-#include "bpf.h"
-#include "defer.h"
-#include "../kselftest_harness.h"
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
-#define BOTH	(DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT)
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#include "../kselftest_harness.h"
+#include "lib/bpf.h"
+#include "lib/defer.h"
+#include "lib/event.h"
+#include "lib/files.h"
+#include "lib/known_stack.h"
+#include "lib/session.h"
+
 #define BITS	9
 #define ID	0x1c5
 #define DEPTH	64
 
-/* What the program leaves: the helper's result, then the addresses. */
+/* What the program stores: the helper's result, then the addresses. */
 struct stack_value {
 	__s64	ret;
 	__u64	ips[DEPTH];
@@ -70,7 +81,7 @@ static int prog_plain(void)
 }
 
 FIXTURE(bpf) {
-	struct defer_session s;
+	struct session s;
 	struct stack_value value;
 	int map;
 	int stacks;
@@ -112,7 +123,7 @@ FIXTURE_SETUP(bpf)
 		if (why)
 			SKIP(return, "%s", why);
 	}
-	if (!DEFER_HAVE_WALK)
+	if (!HAVE_KNOWN_STACK)
 		SKIP(return, "no known-stack code for this architecture");
 	self->map = map_create(BPF_MAP_TYPE_ARRAY, sizeof(self->value), 1);
 	if (self->map < 0)
@@ -127,7 +138,7 @@ FIXTURE_SETUP(bpf)
 	 * or, in NMI context, in a system call.
 	 */
 	if (variant->kernel) {
-		self->bp_addr = defer_kallsyms("__x64_sys_getpgid");
+		self->bp_addr = kallsyms("__x64_sys_getpgid");
 		if (!self->bp_addr)
 			SKIP(return, "no address of __x64_sys_getpgid");
 		self->user_ip = walk_syscall_ip;
@@ -135,14 +146,14 @@ FIXTURE_SETUP(bpf)
 		self->bp_addr = (__u64)walk_nop;
 		self->user_ip = walk_nop;
 	}
-	attr = defer_attr_breakpoint(self->bp_addr, variant->flags);
-	if (defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES))
+	attr = event_attr_breakpoint(self->bp_addr, variant->flags);
+	if (session_open(&self->s, &attr, 0, -1, SESSION_PAGES))
 		SKIP(return, "no execution breakpoint: %s", strerror(errno));
 }
 
 FIXTURE_TEARDOWN(bpf)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	close(self->prog);
 	close(self->stacks);
 	close(self->map);
@@ -150,7 +161,7 @@ FIXTURE_TEARDOWN(bpf)
 
 /*
  * The helpers copy from the sample's chain where there is one, and have always
- * shown the context marker that begins the part.  Returns the length without.
+ * shown the context marker that begins the part.  Returns the length without it.
  */
 static int strip_marker(__u64 *ips, int nr, __u64 marker)
 {
@@ -177,22 +188,22 @@ static int run(struct __test_metadata *_metadata, FIXTURE_DATA(bpf) *self,
 			   self->prog)) {
 		TH_LOG("%s", strerror(errno));
 	}
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
 	if (variant->kernel)
-		defer_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
 	else
 		walk_top(ID, BITS, walk_nop, 0, 0, 0);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(deferred, st.deferred);
 	EXPECT_EQ(deferred, st.records);
 	nr = defer_user_chain(&self->s.log,
-			      defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0),
+			      log_nth(&self->s.log, PERF_RECORD_SAMPLE, 0),
 			      &chain);
-	nr_want = defer_expect(self->want, ID, BITS, self->user_ip);
-	EXPECT_TRUE(defer_same(chain, nr, self->want, nr_want));
+	nr_want = known_expect(self->want, ID, BITS, self->user_ip);
+	EXPECT_TRUE(stack_same(chain, nr, self->want, nr_want));
 	ASSERT_EQ(0, map_lookup(self->map, 0, &self->value));
 	return nr_want;
 }
@@ -206,7 +217,7 @@ TEST_F(bpf, get_stack_user)
 	ASSERT_LT(0, self->value.ret);
 	nr = strip_marker(self->value.ips, self->value.ret / 8,
 			  PERF_CONTEXT_USER);
-	EXPECT_TRUE(defer_same(self->value.ips, nr, self->want, nr_want));
+	EXPECT_TRUE(stack_same(self->value.ips, nr, self->want, nr_want));
 }
 
 TEST_F(bpf, get_stack_kernel)
@@ -216,7 +227,7 @@ TEST_F(bpf, get_stack_kernel)
 	self->prog = prog_get_stack(self->map, 0);
 	run(_metadata, self, variant, false);
 	if (!variant->kernel) {
-		/* Nothing of the kernel was interrupted. */
+		/* The breakpoint is in user mode: there is no kernel stack. */
 		EXPECT_GE(0, self->value.ret);
 		return;
 	}
@@ -226,8 +237,8 @@ TEST_F(bpf, get_stack_kernel)
 	EXPECT_EQ(self->bp_addr, self->value.ips[0]);
 	for (i = 0; i < nr; i++) {
 		EXPECT_LT(1ULL << 63, self->value.ips[i]);
-		EXPECT_GT(DEFER_CONTEXT_MAX, self->value.ips[i]) {
-			defer_dump("kernel stack", self->value.ips, nr);
+		EXPECT_GT(PERF_CONTEXT_MAX, self->value.ips[i]) {
+			stack_dump("kernel stack", self->value.ips, nr);
 		}
 	}
 }
@@ -243,7 +254,7 @@ TEST_F(bpf, get_stackid_user)
 	ASSERT_LE(0, self->value.ret);
 	ASSERT_EQ(0, map_lookup(self->stacks, self->value.ret, ips));
 	strip_marker(ips, DEPTH, PERF_CONTEXT_USER);
-	EXPECT_TRUE(defer_same(ips, nr_want, self->want, nr_want));
+	EXPECT_TRUE(stack_same(ips, nr_want, self->want, nr_want));
 	EXPECT_EQ(0, ips[nr_want]);
 }
 
@@ -264,7 +275,7 @@ TEST_F(bpf, get_stackid_kernel)
 	EXPECT_EQ(self->bp_addr, ips[0]);
 	for (i = 0; i < DEPTH && ips[i]; i++) {
 		EXPECT_LT(1ULL << 63, ips[i]);
-		EXPECT_GT(DEFER_CONTEXT_MAX, ips[i]);
+		EXPECT_GT(PERF_CONTEXT_MAX, ips[i]);
 	}
 	EXPECT_LT(1, i);
 }

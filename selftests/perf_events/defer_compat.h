@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Between defer_compat and its 32-bit half. */
+/* Shared by defer_compat and its 32-bit half. */
 #ifndef SELFTESTS_PERF_EVENTS_DEFER_COMPAT_H
 #define SELFTESTS_PERF_EVENTS_DEFER_COMPAT_H
 

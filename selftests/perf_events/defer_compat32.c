@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The 32-bit half of defer_compat: no C library, a stack that is known to the
- * last address.  Writes the addresses that occur on it, waits for a byte, makes
- * NR_WALKS system calls of which each has a stack that tells its number, and
- * exits with 0.
+ * last address. It writes the addresses that occur on the stack, waits for a byte,
+ * makes COMPAT_WALKS system calls, each with a stack that encodes its number, and exits
+ * with 0.
  */
 #include "defer_compat.h"
+#include "lib/start32.h"
 
 asm("	.pushsection .text, \"ax\"\n"
-/* walk_top(id, bits): see defer.h */
+/* walk_top(id, bits): see known_stack.c */
 "	.type walk_top, @function\n"
 "walk_top:\n"
 "	push	%ebp\n"
@@ -39,8 +40,8 @@ asm("	.pushsection .text, \"ax\"\n"
 "	pop	%ebp\n"
 "	ret\n"
 /*
- * Not behind the system call: where an interrupt comes right after IRET, and a
- * virtual machine has RF set when that returns, the breakpoint is not hit.
+ * The nop is not after the system call: an interrupt can come there right after IRET.
+ * If a virtual machine returns from it with RF set, the breakpoint is missed.
  */
 "2:\n"
 "walk_nop:\n"
@@ -52,30 +53,12 @@ asm("	.pushsection .text, \"ax\"\n"
 "walk_syscall_ip:\n"
 "	pop	%ebp\n"
 "	ret\n"
-"	.globl	_start\n"
-"_start:\n"
-"	xor	%ebp, %ebp\n"
-"	and	$-16, %esp\n"
-"	call	main\n"
-"	mov	%eax, %ebx\n"
-"	mov	$1, %eax\n"
-"	int	$0x80\n"
-"	ud2\n"
 "	.popsection\n"
 );
 
 int walk_top(unsigned int id, unsigned int bits);
 extern char walk_top_ret[], walk_ret0[], walk_ret1[], walk_syscall_ip[];
 extern char walk_nop[];
-
-static int sys3(int nr, int a, const void *b, int c)
-{
-	int ret;
-
-	asm volatile("int $0x80" : "=a" (ret)
-		     : "a" (nr), "b" (a), "c" (b), "d" (c) : "memory");
-	return ret;
-}
 
 int main(void)
 {
@@ -89,10 +72,9 @@ int main(void)
 	unsigned int i;
 	char byte;
 
-	/* write and read */
-	if (sys3(4, 1, &addrs, sizeof(addrs)) != sizeof(addrs))
+	if (sys3(NR_WRITE32, 1, &addrs, sizeof(addrs)) != sizeof(addrs))
 		return 2;
-	if (sys3(3, 0, &byte, 1) != 1)
+	if (sys3(NR_READ32, 0, &byte, 1) != 1)
 		return 3;
 	for (i = 0; i < COMPAT_WALKS; i++)
 		walk_top(i, COMPAT_BITS);

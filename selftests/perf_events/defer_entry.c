@@ -4,16 +4,33 @@
  * after the record was written, registers that change before the walk.
  */
 #define _GNU_SOURCE
-#include "defer.h"
-#include <sys/resource.h>
-#include "../kselftest_harness.h"
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-#define BOTH	(DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT)
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "../kselftest_harness.h"
+#include "lib/child.h"
+#include "lib/defer.h"
+#include "lib/event.h"
+#include "lib/files.h"
+#include "lib/known_stack.h"
+#include "lib/session.h"
+#include "lib/sigaction.h"
+
 #define BITS	9
 #define ID	0x135
 
 FIXTURE(entry) {
-	struct defer_session s;
+	struct session s;
 	__u64 want[128];
 };
 
@@ -27,12 +44,7 @@ FIXTURE_SETUP(entry)
 
 FIXTURE_TEARDOWN(entry)
 {
-	defer_session_close(&self->s);
-}
-
-static struct perf_event_attr tp_attr(long tp)
-{
-	return defer_attr(PERF_TYPE_TRACEPOINT, tp, 1, BOTH);
+	session_close(&self->s);
 }
 
 /* Open the first event of a session on this task, or add one to it. */
@@ -40,23 +52,23 @@ static struct perf_event_attr tp_attr(long tp)
 	struct perf_event_attr __attr = attr_expr;			\
 									\
 	if (!self->s.nr_bufs) {						\
-		ASSERT_EQ(0, defer_session_open(&self->s, &__attr, 0, -1, \
-						DEFER_PAGES));		\
+		ASSERT_EQ(0, session_open(&self->s, &__attr, 0, -1, \
+					  SESSION_PAGES));		\
 	} else {							\
-		ASSERT_EQ(0, defer_session_add(&self->s, &__attr));	\
+		ASSERT_EQ(0, session_add(&self->s, &__attr));		\
 	}								\
 } while (0)
 
-#define TRACEPOINT(name)	EVENT(tp_attr(DEFER_TRACEPOINT(name)))
+#define TRACEPOINT(name)	EVENT(tp_attr(TRACEPOINT_ID(name), BOTH))
 
-#define SAMPLE(i)	defer_nth(&self->s.log, PERF_RECORD_SAMPLE, i)
+#define SAMPLE(i)	log_nth(&self->s.log, PERF_RECORD_SAMPLE, i)
 
 #define EXPECT_STACK(sample, id, leaf) do {				\
 	const __u64 *__ips = NULL;					\
 	int __nr = defer_user_chain(&self->s.log, sample, &__ips);	\
-	int __want = defer_expect(self->want, id, BITS, leaf);		\
+	int __want = known_expect(self->want, id, BITS, leaf);		\
 									\
-	EXPECT_TRUE(defer_same(__ips, __nr, self->want, __want));	\
+	EXPECT_TRUE(stack_same(__ips, __nr, self->want, __want));	\
 } while (0)
 
 static int nr_signals;
@@ -66,7 +78,7 @@ static void on_signal(int sig)
 	__atomic_fetch_add(&nr_signals, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- samples that come late ---------------------------------------------- */
+/* Samples that come late */
 
 /*
  * Signal delivery first runs task work, hence writes the record, and then
@@ -82,10 +94,10 @@ TEST_F(entry, sample_after_the_record)
 	TRACEPOINT("syscalls/sys_enter_kill");
 	TRACEPOINT("signal/signal_deliver");
 	ASSERT_NE(SIG_ERR, signal(SIGUSR1, on_signal));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
 	for (i = 0; i < nr; i++)
-		defer_walk_syscall(i, BITS, __NR_kill, getpid(), SIGUSR1);
-	ASSERT_EQ(0, defer_finish(&self->s));
+		known_walk_syscall(i, BITS, __NR_kill, getpid(), SIGUSR1);
+	ASSERT_EQ(0, session_finish(&self->s));
 	ASSERT_EQ(nr, nr_signals);
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
@@ -100,7 +112,7 @@ TEST_F(entry, sample_after_the_record)
 
 /*
  * The tracepoint comes after the task work on the way to user mode.  A request there
- * runs the work again, and with it the tracepoint, which must be the end of it.
+ * runs the work again, and with it the tracepoint. It must not run a third time.
  */
 TEST_F(entry, sample_after_the_task_work)
 {
@@ -112,15 +124,15 @@ TEST_F(entry, sample_after_the_task_work)
 	unsigned int i;
 	long tp;
 
-	tp = defer_tracepoint("rseq/rseq_update");
+	tp = tracepoint_id("rseq/rseq_update");
 	if (tp < 0)
 		SKIP(return, "no tracepoint rseq_update (CONFIG_RSEQ?)");
-	EVENT(tp_attr(tp));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	EVENT(tp_attr(tp, BOTH));
+	ASSERT_EQ(0, session_enable(&self->s));
 	ASSERT_EQ(0, getrusage(RUSAGE_SELF, &before));
 	for (i = 0; i < nr; i++)
-		defer_walk_syscall(i, BITS, __NR_nanosleep, (long)&ts, 0);
-	ASSERT_EQ(0, defer_finish(&self->s));
+		known_walk_syscall(i, BITS, __NR_nanosleep, (long)&ts, 0);
+	ASSERT_EQ(0, session_finish(&self->s));
 	ASSERT_EQ(0, getrusage(RUSAGE_SELF, &after));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
@@ -130,31 +142,31 @@ TEST_F(entry, sample_after_the_task_work)
 	/* On a slow machine the time may be over before the task sleeps. */
 	EXPECT_LT(0, st.cookies);
 	EXPECT_EQ(st.samples, st.deferred);
-	/* One for each time that the task has slept or was preempted, twice. */
+	/* Two for each time that the task has slept or was preempted, and a margin. */
 	switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
 	TH_LOG("%lu switches", switches);
 	EXPECT_GE(4 * (switches + 1), st.samples);
 }
 
-/* ---- buffers that lack the record ---------------------------------------- */
+/* Buffers that lack the record */
 
 static void stop_in_kernel(void *arg)
 {
-	if (signal(SIGCONT, on_signal) == SIG_ERR || defer_pin(0))
+	if (signal(SIGCONT, on_signal) == SIG_ERR || pin_to_cpu(0))
 		_exit(1);
 	/* First the record is written, then the task stops in the same entry. */
-	defer_walk_syscall(ID, BITS, __NR_kill, getpid(), SIGSTOP);
+	known_walk_syscall(ID, BITS, __NR_kill, getpid(), SIGSTOP);
 }
 
 /*
- * Sampled in a session that did not receive the record, as it was not there or is
- * on another CPU: this one gets the record, too.
+ * A sample in a session that did not receive the record, because it started later or is
+ * on another CPU: this session gets the record, too.
  */
 static void check_second_session(struct __test_metadata *_metadata,
 				 FIXTURE_DATA(entry) *self, bool later)
 {
-	struct defer_session second = {};
-	struct defer_child child;
+	struct session second = {};
+	struct child child;
 	struct perf_event_attr attr;
 	struct defer_stats st;
 	cpu_set_t set;
@@ -162,43 +174,43 @@ static void check_second_session(struct __test_metadata *_metadata,
 
 	if (!later && sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		SKIP(return, "needs two CPUs");
-	ASSERT_EQ(0, defer_spawn(&child, stop_in_kernel, NULL));
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_kill"));
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, child.pid, -1, DEFER_PAGES));
-	ASSERT_EQ(0, defer_enable(&self->s));
-	attr = tp_attr(DEFER_TRACEPOINT("signal/signal_deliver"));
+	ASSERT_EQ(0, child_spawn(&child, stop_in_kernel, NULL));
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_kill"), BOTH);
+	ASSERT_EQ(0, session_open(&self->s, &attr, child.pid, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
+	attr = tp_attr(TRACEPOINT_ID("signal/signal_deliver"), BOTH);
 	if (!later) {
-		ASSERT_EQ(0, defer_session_open(&second, &attr, child.pid, 1,
-						DEFER_PAGES));
-		ASSERT_EQ(0, defer_enable(&second));
+		ASSERT_EQ(0, session_open(&second, &attr, child.pid, 1,
+					  SESSION_PAGES));
+		ASSERT_EQ(0, session_enable(&second));
 	}
-	ASSERT_EQ(0, defer_go(&child));
+	ASSERT_EQ(0, child_go(&child));
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, WUNTRACED));
 	ASSERT_TRUE(WIFSTOPPED(status));
 	if (later) {
-		ASSERT_EQ(0, defer_session_open(&second, &attr, child.pid, -1,
-						DEFER_PAGES));
-		ASSERT_EQ(0, defer_enable(&second));
+		ASSERT_EQ(0, session_open(&second, &attr, child.pid, -1,
+					  SESSION_PAGES));
+		ASSERT_EQ(0, session_enable(&second));
 	} else {
 		CPU_ZERO(&set);
 		CPU_SET(1, &set);
 		ASSERT_EQ(0, sched_setaffinity(child.pid, sizeof(set), &set));
 	}
 	ASSERT_EQ(0, kill(child.pid, SIGCONT));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 30, NULL));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 30, NULL));
 	EXPECT_EQ(0, status);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	EXPECT_EQ(1, st.deferred);
-	ASSERT_EQ(0, defer_finish(&second));
+	ASSERT_EQ(0, session_finish(&second));
 	st = defer_conserve(&second.log);
 	EXPECT_CONSERVED(&st);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(1, st.deferred);
 	EXPECT_EQ(1, st.records);
 	EXPECT_EQ(0, st.missing);
-	defer_session_close(&second);
+	session_close(&second);
 }
 
 TEST_F(entry, session_that_comes_later)
@@ -211,7 +223,7 @@ TEST_F(entry, session_on_another_cpu)
 	check_second_session(_metadata, self, false);
 }
 
-/* ---- registers that change ----------------------------------------------- */
+/* Registers that change */
 
 /*
  * Several late samples: the first has the system call's stack, which was delivered;
@@ -235,10 +247,10 @@ TEST_F(entry, several_rounds)
 	ASSERT_EQ(0, sigprocmask(SIG_BLOCK, &set, NULL));
 	for (i = 0; i < n; i++)
 		ASSERT_EQ(0, raise(sigs[i]));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
 	/* All of them are delivered in this one entry. */
-	defer_walk_syscall(ID, BITS, __NR_rt_sigsuspend, (long)&empty, 8);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	known_walk_syscall(ID, BITS, __NR_rt_sigsuspend, (long)&empty, 8);
+	ASSERT_EQ(0, session_finish(&self->s));
 	ASSERT_EQ(n, nr_signals);
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
@@ -252,13 +264,13 @@ TEST_F(entry, several_rounds)
 	for (i = 2; i < st.samples; i++) {
 		const __u64 *ips = NULL;
 
-		/* Those after it see the handler that comes first. */
+		/* The others see the registers of a handler. */
 		ASSERT_LT(0, defer_user_chain(&self->s.log, SAMPLE(i), &ips));
 		EXPECT_EQ((__u64)on_signal, ips[0]);
 	}
 }
 
-/* ---- the stack is the one at the request --------------------------------- */
+/* The stack is the one at the request */
 
 /*
  * The request is made in signal_deliver, then the handler's frame is set up and
@@ -272,10 +284,10 @@ TEST_F(entry, registers_of_the_request_signal)
 
 	TRACEPOINT("signal/signal_deliver");
 	ASSERT_NE(SIG_ERR, signal(SIGUSR1, on_signal));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
 	for (i = 0; i < nr; i++)
-		defer_walk_syscall(i, BITS, __NR_kill, getpid(), SIGUSR1);
-	ASSERT_EQ(0, defer_finish(&self->s));
+		known_walk_syscall(i, BITS, __NR_kill, getpid(), SIGUSR1);
+	ASSERT_EQ(0, session_finish(&self->s));
 	ASSERT_EQ(nr, nr_signals);
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
@@ -298,20 +310,12 @@ asm("	.pushsection .text, \"ax\"\n"
 #endif
 extern char defer_restorer[], defer_restorer_ip[];
 
-struct kernel_sigaction {
-	void		(*handler)(int sig);
-	unsigned long	flags;
-	void		*restorer;
-	__u64		mask;
-};
-
 /* rt_sigreturn replaces all registers; the request saw those before it. */
 TEST_F(entry, registers_of_the_request_sigreturn)
 {
 	struct kernel_sigaction sa = {
 		.handler = on_signal,
-		/* SA_RESTORER */
-		.flags = 0x04000000,
+		.flags = SA_RESTORER,
 		.restorer = defer_restorer,
 	};
 	const __u64 *ips = NULL;
@@ -320,9 +324,9 @@ TEST_F(entry, registers_of_the_request_sigreturn)
 
 	TRACEPOINT("syscalls/sys_enter_rt_sigreturn");
 	ASSERT_EQ(0, syscall(__NR_rt_sigaction, SIGUSR1, &sa, NULL, 8));
-	ASSERT_EQ(0, defer_enable(&self->s));
-	defer_walk_syscall(ID, BITS, __NR_kill, getpid(), SIGUSR1);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
+	known_walk_syscall(ID, BITS, __NR_kill, getpid(), SIGUSR1);
+	ASSERT_EQ(0, session_finish(&self->s));
 	ASSERT_EQ(1, nr_signals);
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
@@ -336,23 +340,22 @@ TEST_F(entry, registers_of_the_request_sigreturn)
 	 * of signal frames.
 	 */
 	EXPECT_EQ((__u64)defer_restorer_ip, ips[0]);
-	nr_want = defer_expect_tail(self->want, ID, BITS);
+	nr_want = known_expect_tail(self->want, ID, BITS);
 	ASSERT_LT(nr_want, nr);
-	EXPECT_TRUE(defer_same(ips + nr - nr_want, nr_want, self->want,
+	EXPECT_TRUE(stack_same(ips + nr - nr_want, nr_want, self->want,
 			       nr_want));
 }
 
 /*
  * Two samples of one rt_sigreturn, one before and one after it has replaced the
- * registers.  The stack of the first is not that of the second, which has to
- * take its own.
+ * registers.  The stack of the first is not that of the second, which has an immediate
+ * callchain.
  */
 TEST_F(entry, other_registers_do_not_join)
 {
 	struct kernel_sigaction sa = {
 		.handler = on_signal,
-		/* SA_RESTORER */
-		.flags = 0x04000000,
+		.flags = SA_RESTORER,
 		.restorer = defer_restorer,
 	};
 	const __u64 *ips = NULL;
@@ -360,13 +363,13 @@ TEST_F(entry, other_registers_do_not_join)
 
 	TRACEPOINT("syscalls/sys_enter_rt_sigreturn");
 	TRACEPOINT("raw_syscalls/sys_exit");
-	/* It has no number any more when it returns. */
+	/* On return, rt_sigreturn no longer has its system call number. */
 	ASSERT_EQ(0, ioctl(self->s.bufs[0].extra[0], PERF_EVENT_IOC_SET_FILTER,
 			   "id == -1"));
 	ASSERT_EQ(0, syscall(__NR_rt_sigaction, SIGUSR1, &sa, NULL, 8));
-	ASSERT_EQ(0, defer_enable(&self->s));
-	defer_walk_syscall(ID, BITS, __NR_kill, getpid(), SIGUSR1);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
+	known_walk_syscall(ID, BITS, __NR_kill, getpid(), SIGUSR1);
+	ASSERT_EQ(0, session_finish(&self->s));
 	ASSERT_EQ(1, nr_signals);
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
@@ -378,7 +381,7 @@ TEST_F(entry, other_registers_do_not_join)
 	EXPECT_STACK(SAMPLE(1), ID, walk_syscall_ip);
 }
 
-/* ---- on the last steps to user mode ------------------------------------- */
+/* On the last steps to user mode */
 
 /*
  * switch_fpu_return() is called when the exit work has been looked at for the last
@@ -394,20 +397,20 @@ TEST_F(entry, sample_on_the_last_steps)
 	struct defer_stats st;
 	long type;
 
-	type = defer_pmu_type("kprobe");
+	type = pmu_type("kprobe");
 	if (type < 0)
 		SKIP(return, "no kprobe PMU (CONFIG_KPROBE_EVENTS?)");
-	attr = defer_attr(type, 0, 1, BOTH);
+	attr = event_attr(type, 0, 1, BOTH);
 	attr.kprobe_func = (__u64)function;
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
 	for (i = 0; i < nr; i++) {
-		defer_walk_syscall(i, BITS, __NR_nanosleep, (long)&ts, 0);
-		/* Other addresses at the same place. */
-		defer_walk_spin(~0ULL, BITS, 1000);
-		defer_walk_syscall(~0ULL, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(i, BITS, __NR_nanosleep, (long)&ts, 0);
+		/* Overwrite the stack with other return addresses. */
+		known_walk_spin(~0ULL, BITS, 1000);
+		known_walk_syscall(~0ULL, BITS, __NR_getpgid, 0, 0);
 	}
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	EXPECT_EQ(st.samples, st.deferred);
@@ -419,7 +422,7 @@ TEST_F(entry, sample_on_the_last_steps)
 
 		n = defer_user_chain(&self->s.log, SAMPLE(i), &ips);
 		for (sleep = next; sleep < nr; sleep++) {
-			want = defer_expect(self->want, sleep, BITS,
+			want = known_expect(self->want, sleep, BITS,
 					    walk_syscall_ip);
 			if (n == want && !memcmp(ips, self->want, n * sizeof(*ips)))
 				break;
@@ -440,21 +443,21 @@ TEST_F_TIMEOUT(entry, sample_on_each_way_out, 60)
 	unsigned int i;
 	long tp;
 
-	tp = defer_tracepoint("preemptirq/irq_enable");
+	tp = tracepoint_id("preemptirq/irq_enable");
 	if (tp < 0)
 		SKIP(return, "no tracepoint irq_enable (CONFIG_TRACE_IRQFLAGS?)");
-	EVENT(tp_attr(tp));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	EVENT(tp_attr(tp, BOTH));
+	ASSERT_EQ(0, session_enable(&self->s));
 	for (i = 0; i < nr; i++)
-		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
-	ASSERT_EQ(0, defer_finish(&self->s));
-	/* That it comes here is the point. The buffer does not take all. */
-	EXPECT_LT(0, defer_count(&self->s.log, PERF_RECORD_SAMPLE));
+		known_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+	ASSERT_EQ(0, session_finish(&self->s));
+	/* The point is that the loop ends. The buffer is too small for all samples. */
+	EXPECT_LT(0, log_count(&self->s.log, PERF_RECORD_SAMPLE));
 }
 
 /*
- * On CPUs in nohz_full context tracking has its tracepoint when nothing can bring the
- * task back any more: no request is made.
+ * On CPUs in nohz_full, context tracking calls its tracepoint too late for deferred
+ * work: requests are refused, and the samples have immediate callchains.
  */
 TEST_F(entry, sample_in_context_tracking)
 {
@@ -464,27 +467,27 @@ TEST_F(entry, sample_in_context_tracking)
 	struct defer_stats st;
 	long tp;
 
-	tp = defer_tracepoint("context_tracking/user_enter");
+	tp = tracepoint_id("context_tracking/user_enter");
 	if (tp < 0)
 		SKIP(return, "no tracepoint user_enter (CONFIG_CONTEXT_TRACKING_USER?)");
-	attr = tp_attr(tp);
-	for (cpu = 0; cpu < DEFER_MAX_CPUS; cpu++) {
-		if (defer_pin(cpu) < 0)
+	attr = tp_attr(tp, BOTH);
+	for (cpu = 0; cpu < MAX_CPUS; cpu++) {
+		if (pin_to_cpu(cpu) < 0)
 			continue;
-		ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
-		ASSERT_EQ(0, defer_enable(&self->s));
+		ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+		ASSERT_EQ(0, session_enable(&self->s));
 		for (i = 0; i < nr; i++) {
-			defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
-			/* Other addresses at the same place. */
-			defer_walk_spin(~0ULL, BITS, 1000);
+			known_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+			/* Put other return addresses at the same place on the stack. */
+			known_walk_spin(~0ULL, BITS, 1000);
 		}
-		ASSERT_EQ(0, defer_finish(&self->s));
+		ASSERT_EQ(0, session_finish(&self->s));
 		st = defer_conserve(&self->s.log);
 		if (st.samples)
 			break;
-		defer_session_close(&self->s);
+		session_close(&self->s);
 	}
-	if (cpu == DEFER_MAX_CPUS)
+	if (cpu == MAX_CPUS)
 		SKIP(return, "no CPU in nohz_full");
 	EXPECT_CONSERVED(&st);
 	EXPECT_LE(nr, st.samples);
@@ -492,7 +495,7 @@ TEST_F(entry, sample_in_context_tracking)
 	EXPECT_EQ(st.samples, st.immediate);
 }
 
-/* ---- one entry, several contexts ----------------------------------------- */
+/* One entry, several contexts */
 
 /* A fault in the middle of a system call is part of the same entry. */
 TEST_F(entry, fault_inside_system_call)
@@ -506,13 +509,13 @@ TEST_F(entry, fault_inside_system_call)
 		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, buf);
 	TRACEPOINT("syscalls/sys_enter_getcwd");
-	fault = defer_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1,
+	fault = event_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1,
 			   BOTH);
 	EVENT(fault);
 	TRACEPOINT("syscalls/sys_exit_getcwd");
-	ASSERT_EQ(0, defer_enable(&self->s));
-	defer_walk_syscall(ID, BITS, __NR_getcwd, (long)buf, 4096);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
+	known_walk_syscall(ID, BITS, __NR_getcwd, (long)buf, 4096);
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	ASSERT_LE(3, st.samples);
@@ -540,9 +543,9 @@ TEST_F(entry, sleep_inside_system_call)
 	TRACEPOINT("syscalls/sys_enter_nanosleep");
 	TRACEPOINT("sched/sched_switch");
 	TRACEPOINT("syscalls/sys_exit_nanosleep");
-	ASSERT_EQ(0, defer_enable(&self->s));
-	defer_walk_syscall(ID, BITS, __NR_nanosleep, (long)&ts, 0);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
+	known_walk_syscall(ID, BITS, __NR_nanosleep, (long)&ts, 0);
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	ASSERT_LE(3, st.samples);
@@ -553,8 +556,8 @@ TEST_F(entry, sleep_inside_system_call)
 		    ips[0] != (__u64)walk_syscall_ip)
 			continue;
 		/*
-		 * The task may be preempted once more when all is answered, or
-		 * by then in the deferred work, which cannot ask.
+		 * The task may be preempted once more after that, for example in the
+		 * deferred work, where the request is refused.
 		 */
 		if (!SAMPLE(i)->cookie) {
 			EXPECT_LE(3, same);
@@ -568,11 +571,11 @@ TEST_F(entry, sleep_inside_system_call)
 	EXPECT_LE(3, same);
 }
 
-/* ---- load ---------------------------------------------------------------- */
+/* Load */
 
 /*
- * Two processes bombard each other with signals while they are preempted and
- * sampled: each cookie is answered, by a record that comes after the sample.
+ * Two processes bombard each other with signals while they are preempted and sampled:
+ * each cookie has a record.
  */
 TEST_F_TIMEOUT(entry, conservation_under_signals, 60)
 {
@@ -585,50 +588,50 @@ TEST_F_TIMEOUT(entry, conservation_under_signals, 60)
 
 	attr = defer_attr_output();
 	attr.inherit = 1;
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, DEFER_ALL_CPUS,
-					1024));
-	attr = defer_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, 500000,
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS,
+				  1024));
+	attr = event_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, 500000,
 			  BOTH);
 	attr.inherit = 1;
-	ASSERT_EQ(0, defer_session_add(&self->s, &attr));
-	attr = tp_attr(DEFER_TRACEPOINT("signal/signal_deliver"));
+	ASSERT_EQ(0, session_add(&self->s, &attr));
+	attr = tp_attr(TRACEPOINT_ID("signal/signal_deliver"), BOTH);
 	attr.inherit = 1;
-	ASSERT_EQ(0, defer_session_add(&self->s, &attr));
-	attr = tp_attr(DEFER_TRACEPOINT("sched/sched_switch"));
+	ASSERT_EQ(0, session_add(&self->s, &attr));
+	attr = tp_attr(TRACEPOINT_ID("sched/sched_switch"), BOTH);
 	attr.inherit = 1;
-	ASSERT_EQ(0, defer_session_add(&self->s, &attr));
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_kill"));
+	ASSERT_EQ(0, session_add(&self->s, &attr));
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_kill"), BOTH);
 	attr.inherit = 1;
-	ASSERT_EQ(0, defer_session_add(&self->s, &attr));
+	ASSERT_EQ(0, session_add(&self->s, &attr));
 	ASSERT_NE(SIG_ERR, signal(SIGUSR1, on_signal));
-	ASSERT_EQ(0, defer_enable(&self->s));
-	end = defer_now() + 2 * DEFER_NSEC_PER_SEC;
+	ASSERT_EQ(0, session_enable(&self->s));
+	end = now_nsec() + 2 * NSEC_PER_SEC;
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		while (defer_now() < end) {
-			defer_walk_syscall(2, BITS, __NR_kill, me, SIGUSR1);
-			defer_walk_spin(2, BITS, 20000);
+		while (now_nsec() < end) {
+			known_walk_syscall(2, BITS, __NR_kill, me, SIGUSR1);
+			known_walk_spin(2, BITS, 20000);
 		}
 		_exit(0);
 	}
-	while (defer_now() < end) {
-		defer_walk_syscall(1, BITS, __NR_kill, pid, SIGUSR1);
-		defer_walk_spin(1, BITS, 20000);
-		defer_drain(&self->s);
+	while (now_nsec() < end) {
+		known_walk_syscall(1, BITS, __NR_kill, pid, SIGUSR1);
+		known_walk_spin(1, BITS, 20000);
+		session_drain(&self->s);
 	}
-	ASSERT_EQ(0, defer_wait(pid, &status, 10, &self->s));
+	ASSERT_EQ(0, child_wait(pid, &status, 10, &self->s));
 	EXPECT_EQ(0, status);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	EXPECT_EQ(0, st.lost);
 	EXPECT_LT(200, st.deferred);
 	for (i = 0; i < self->s.log.nr_items; i++) {
-		const struct defer_item *it = &self->s.log.items[i];
+		const struct log_item *it = &self->s.log.items[i];
 		const __u64 *ips = NULL;
 
-		if (!defer_is_sample(it) ||
+		if (!is_sample(it) ||
 		    defer_user_chain(&self->s.log, it, &ips) < 1 ||
 		    ips[0] != (__u64)walk_syscall_ip)
 			continue;

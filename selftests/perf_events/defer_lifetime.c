@@ -4,26 +4,39 @@
  * inherited events, sessions of a task and of CPUs.
  */
 #define _GNU_SOURCE
-#include "defer.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
-#include "../kselftest_harness.h"
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-#define BOTH	(DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT)
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "../kselftest_harness.h"
+#include "lib/child.h"
+#include "lib/defer.h"
+#include "lib/event.h"
+#include "lib/files.h"
+#include "lib/known_stack.h"
+#include "lib/session.h"
+
 #define BITS	12
 #define ID	0xa53
-
-static struct perf_event_attr tp_attr(long tp, __u64 flags)
-{
-	return defer_attr(PERF_TYPE_TRACEPOINT, tp, 1, flags);
-}
 
 #define EXPECT_STACK(log, sample, id, bits, leaf) do {			\
 	__u64 __want[128];						\
 	const __u64 *__ips = NULL;					\
 	int __nr = defer_user_chain(log, sample, &__ips);		\
 									\
-	EXPECT_TRUE(defer_same(__ips, __nr, __want,			\
-			       defer_expect(__want, id, bits, leaf)));	\
+	EXPECT_TRUE(stack_same(__ips, __nr, __want,			\
+			       known_expect(__want, id, bits, leaf)));	\
 } while (0)
 
 /* How a session looks at its task. */
@@ -33,15 +46,15 @@ struct view {
 	bool system_wide;
 };
 
-/* The context of the task is all there is: it goes early on exit. */
+/* Only the event context of the task, which is freed early on exit. */
 #define VIEW_TASK	{ .cpu = -1 }
 /* What "perf record COMMAND" does. */
-#define VIEW_INHERITED	{ .cpu = DEFER_ALL_CPUS, .inherit = true }
+#define VIEW_INHERITED	{ .cpu = ALL_CPUS, .inherit = true }
 /* What "perf record -a" does. */
-#define VIEW_CPUS	{ .cpu = DEFER_ALL_CPUS, .system_wide = true }
+#define VIEW_CPUS	{ .cpu = ALL_CPUS, .system_wide = true }
 
 FIXTURE(life) {
-	struct defer_session s;
+	struct session s;
 };
 
 FIXTURE_VARIANT(life) {
@@ -70,12 +83,12 @@ FIXTURE_SETUP(life)
 
 FIXTURE_TEARDOWN(life)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 }
 
-/* The same for what takes several tasks, which a session of one does not see. */
+/* The same for tests with several tasks, which a session on one task does not see. */
 FIXTURE(family) {
-	struct defer_session s;
+	struct session s;
 };
 
 FIXTURE_VARIANT(family) {
@@ -100,108 +113,108 @@ FIXTURE_SETUP(family)
 
 FIXTURE_TEARDOWN(family)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 }
 
 /* Start a session on a process. */
-static void observe(struct __test_metadata *_metadata, struct defer_session *s,
+static void observe(struct __test_metadata *_metadata, struct session *s,
 		    const struct view *view, struct perf_event_attr *attr,
 		    pid_t pid)
 {
 	attr->inherit = view->inherit;
-	ASSERT_EQ(0, defer_session_open(s, attr, view->system_wide ? -1 : pid,
-					view->cpu, DEFER_PAGES)) {
+	ASSERT_EQ(0, session_open(s, attr, view->system_wide ? -1 : pid,
+				  view->cpu, SESSION_PAGES)) {
 		TH_LOG("%s", strerror(errno));
 	}
-	ASSERT_EQ(0, defer_enable(s));
+	ASSERT_EQ(0, session_enable(s));
 }
 
 /* End it, account for it, and keep what concerns that process. */
 static struct defer_stats
-conclude(struct __test_metadata *_metadata, struct defer_session *s,
+conclude(struct __test_metadata *_metadata, struct session *s,
 	 const struct view *view, pid_t pid)
 {
 	struct defer_stats st;
 
-	ASSERT_EQ(0, defer_finish(s));
+	ASSERT_EQ(0, session_finish(s));
 	if (view->system_wide)
-		defer_keep_pid(&s->log, pid);
+		log_keep_pid(&s->log, pid);
 	st = defer_conserve(&s->log);
 	EXPECT_CONSERVED(&st);
 	return st;
 }
 
-/* ---- exit ---------------------------------------------------------------- */
+/* Exit */
 
 static void do_exit(void *nr)
 {
-	defer_walk_syscall(ID, BITS, (long)nr, 0, 0);
+	known_walk_syscall(ID, BITS, (long)nr, 0, 0);
 }
 
 /* The last system call of a task: it never returns to user space. */
 static void check_exit(struct __test_metadata *_metadata,
-		       struct defer_session *s, const struct view *view,
+		       struct session *s, const struct view *view,
 		       long tp, long nr)
 {
 	struct perf_event_attr attr = tp_attr(tp, BOTH);
-	struct defer_child child;
+	struct child child;
 	struct defer_stats st;
 	int status = -1;
 
-	ASSERT_EQ(0, defer_spawn(&child, do_exit, (void *)nr));
+	ASSERT_EQ(0, child_spawn(&child, do_exit, (void *)nr));
 	observe(_metadata, s, view, &attr, child.pid);
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	EXPECT_EQ(0, status);
 	st = conclude(_metadata, s, view, child.pid);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(1, st.deferred);
 	EXPECT_EQ(1, st.records);
-	EXPECT_STACK(&s->log, defer_nth(&s->log, PERF_RECORD_SAMPLE, 0),
+	EXPECT_STACK(&s->log, log_nth(&s->log, PERF_RECORD_SAMPLE, 0),
 		     ID, BITS, walk_syscall_ip);
 }
 
 TEST_F(life, exit_with_request)
 {
 	check_exit(_metadata, &self->s, &variant->view,
-		   DEFER_TRACEPOINT("syscalls/sys_enter_exit"), __NR_exit);
+		   TRACEPOINT_ID("syscalls/sys_enter_exit"), __NR_exit);
 }
 
 TEST_F(life, exit_group_with_request)
 {
 	check_exit(_metadata, &self->s, &variant->view,
-		   DEFER_TRACEPOINT("syscalls/sys_enter_exit_group"),
+		   TRACEPOINT_ID("syscalls/sys_enter_exit_group"),
 		   __NR_exit_group);
 }
 
 static void do_pause(void *arg)
 {
-	defer_walk_syscall(ID, BITS, __NR_pause, 0, 0);
+	known_walk_syscall(ID, BITS, __NR_pause, 0, 0);
 }
 
 /* Killed inside a system call that has a request pending. */
 TEST_F(life, killed_with_request)
 {
 	struct perf_event_attr attr;
-	struct defer_child child;
+	struct child child;
 	struct defer_stats st;
 	int status = -1;
 
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_pause"), BOTH);
-	ASSERT_EQ(0, defer_spawn(&child, do_pause, NULL));
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_pause"), BOTH);
+	ASSERT_EQ(0, child_spawn(&child, do_pause, NULL));
 	observe(_metadata, &self->s, &variant->view, &attr, child.pid);
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait_samples(&self->s, 1, 10));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, session_wait(&self->s, 1, 10));
 	usleep(20000);
 	ASSERT_EQ(0, kill(child.pid, SIGKILL));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	EXPECT_TRUE(WIFSIGNALED(status));
 	st = conclude(_metadata, &self->s, &variant->view, child.pid);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(1, st.deferred);
 	EXPECT_EQ(1, st.records);
 	EXPECT_STACK(&self->s.log,
-		     defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0),
+		     log_nth(&self->s.log, PERF_RECORD_SAMPLE, 0),
 		     ID, BITS, walk_syscall_ip);
 }
 
@@ -229,16 +242,16 @@ static void do_exit_group_of_other(void *arg)
 TEST_F(family, exit_group_of_other_thread)
 {
 	struct perf_event_attr attr;
-	struct defer_child child;
+	struct child child;
 	struct defer_stats st;
 	int status = -1;
 	unsigned int i;
 
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_pause"), BOTH);
-	ASSERT_EQ(0, defer_spawn(&child, do_exit_group_of_other, NULL));
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_pause"), BOTH);
+	ASSERT_EQ(0, child_spawn(&child, do_exit_group_of_other, NULL));
 	observe(_metadata, &self->s, &variant->view, &attr, child.pid);
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	EXPECT_EQ(0, status);
 	st = conclude(_metadata, &self->s, &variant->view, child.pid);
 	ASSERT_EQ(3, st.samples);
@@ -246,12 +259,12 @@ TEST_F(family, exit_group_of_other_thread)
 	EXPECT_EQ(3, st.records);
 	for (i = 0; i < 3; i++) {
 		EXPECT_STACK(&self->s.log,
-			     defer_nth(&self->s.log, PERF_RECORD_SAMPLE, i),
+			     log_nth(&self->s.log, PERF_RECORD_SAMPLE, i),
 			     ID, BITS, walk_syscall_ip);
 	}
 }
 
-/* ---- exec ---------------------------------------------------------------- */
+/* Exec */
 
 #define EXEC_CHILD	"defer_exec_child"
 
@@ -259,8 +272,8 @@ static const char *const exec_argv[] = { EXEC_CHILD, NULL };
 
 static void do_exec(void *path)
 {
-	defer_walk_syscall(ID, BITS, __NR_execve, (long)path, (long)exec_argv);
-	/* Also where a failing exec ends up. */
+	known_walk_syscall(ID, BITS, __NR_execve, (long)path, (long)exec_argv);
+	/* Only a failed execve() returns here. */
 }
 
 static void *exec_thread(void *path)
@@ -279,7 +292,7 @@ static void do_exec_in_thread(void *path)
 	_exit(3);
 }
 
-static const struct defer_item *find_exec_comm(const struct defer_log *log)
+static const struct log_item *find_exec_comm(const struct event_log *log)
 {
 	unsigned int i;
 
@@ -292,90 +305,90 @@ static const struct defer_item *find_exec_comm(const struct defer_log *log)
 }
 
 /*
- * The request is answered from the old mm: old addresses, under the old ids,
- * and before the record that announces the new program.
+ * The stack is walked in the old mm: the record has old addresses and the old ids, and
+ * comes before the PERF_RECORD_COMM of the new program.
  */
 TEST_F(life, exec_with_request)
 {
-	const struct defer_item *sample, *rec, *comm;
+	const struct log_item *sample, *rec, *comm;
 	struct perf_event_attr attr;
-	struct defer_child child;
+	struct child child;
 	struct defer_stats st;
 	int status = -1;
 
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_execve"), BOTH);
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_execve"), BOTH);
 	attr.comm = 1;
 	attr.comm_exec = 1;
-	ASSERT_EQ(0, defer_spawn(&child, do_exec, "/proc/self/exe"));
+	ASSERT_EQ(0, child_spawn(&child, do_exec, "/proc/self/exe"));
 	observe(_metadata, &self->s, &variant->view, &attr, child.pid);
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	/* The new program's own status. */
 	EXPECT_EQ(42, WEXITSTATUS(status));
 	st = conclude(_metadata, &self->s, &variant->view, child.pid);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(1, st.deferred);
 	ASSERT_EQ(1, st.records);
-	sample = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
-	rec = defer_nth(&self->s.log, DEFER_RECORD, 0);
+	sample = log_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
+	rec = log_nth(&self->s.log, DEFER_RECORD, 0);
 	comm = find_exec_comm(&self->s.log);
 	ASSERT_NE(NULL, comm);
 	EXPECT_STACK(&self->s.log, sample, ID, BITS, walk_syscall_ip);
 	EXPECT_EQ(sample->tid, rec->tid);
-	EXPECT_TRUE(defer_after(rec, comm));
+	EXPECT_TRUE(item_after(rec, comm));
 }
 
-/* By a thread that then takes over the leader's id. */
+/* execve() by a thread, which then gets the leader's id. */
 TEST_F(family, exec_of_thread_with_request)
 {
-	const struct defer_item *sample, *rec, *comm;
+	const struct log_item *sample, *rec, *comm;
 	struct perf_event_attr attr;
-	struct defer_child child;
+	struct child child;
 	struct defer_stats st;
 	int status = -1;
 
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_execve"), BOTH);
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_execve"), BOTH);
 	attr.comm = 1;
 	attr.comm_exec = 1;
-	ASSERT_EQ(0, defer_spawn(&child, do_exec_in_thread, "/proc/self/exe"));
+	ASSERT_EQ(0, child_spawn(&child, do_exec_in_thread, "/proc/self/exe"));
 	observe(_metadata, &self->s, &variant->view, &attr, child.pid);
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	EXPECT_EQ(42, WEXITSTATUS(status));
 	st = conclude(_metadata, &self->s, &variant->view, child.pid);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(1, st.deferred);
 	ASSERT_EQ(1, st.records);
-	sample = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
-	rec = defer_nth(&self->s.log, DEFER_RECORD, 0);
+	sample = log_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
+	rec = log_nth(&self->s.log, DEFER_RECORD, 0);
 	comm = find_exec_comm(&self->s.log);
 	ASSERT_NE(NULL, comm);
 	EXPECT_STACK(&self->s.log, sample, ID, BITS, walk_syscall_ip);
 	EXPECT_NE(child.pid, sample->tid);
 	EXPECT_EQ(sample->tid, rec->tid);
-	EXPECT_TRUE(defer_after(rec, comm));
+	EXPECT_TRUE(item_after(rec, comm));
 }
 
 /* An exec that fails returns to the old program. */
 TEST_F(life, failed_exec_with_request)
 {
 	struct perf_event_attr attr;
-	struct defer_child child;
+	struct child child;
 	struct defer_stats st;
 	int status = -1;
 
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_execve"), BOTH);
-	ASSERT_EQ(0, defer_spawn(&child, do_exec, "/nonexistent"));
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_execve"), BOTH);
+	ASSERT_EQ(0, child_spawn(&child, do_exec, "/nonexistent"));
 	observe(_metadata, &self->s, &variant->view, &attr, child.pid);
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	EXPECT_EQ(0, status);
 	st = conclude(_metadata, &self->s, &variant->view, child.pid);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(1, st.deferred);
 	EXPECT_EQ(1, st.records);
 	EXPECT_STACK(&self->s.log,
-		     defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0),
+		     log_nth(&self->s.log, PERF_RECORD_SAMPLE, 0),
 		     ID, BITS, walk_syscall_ip);
 }
 
@@ -387,34 +400,34 @@ TEST_F(life, failed_exec_with_request)
 TEST_F(life, no_user_part_inside_exec)
 {
 	struct perf_event_attr attr;
-	const struct defer_item *it;
-	struct defer_child child;
+	const struct log_item *it;
+	struct child child;
 	struct defer_stats st;
 	const __u64 *ips;
 	int status = -1;
 	long type;
 
-	type = defer_pmu_type("kprobe");
+	type = pmu_type("kprobe");
 	if (type < 0)
 		SKIP(return, "no kprobe events (CONFIG_KPROBE_EVENTS)");
-	attr = defer_attr(type, 0, 1, BOTH);
+	attr = event_attr(type, 0, 1, BOTH);
 	attr.config1 = (__u64)"setup_arg_pages";
-	ASSERT_EQ(0, defer_spawn(&child, do_exec, "/proc/self/exe"));
+	ASSERT_EQ(0, child_spawn(&child, do_exec, "/proc/self/exe"));
 	observe(_metadata, &self->s, &variant->view, &attr, child.pid);
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	EXPECT_EQ(42, WEXITSTATUS(status));
 	st = conclude(_metadata, &self->s, &variant->view, child.pid);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(0, st.deferred);
 	EXPECT_EQ(0, st.records);
-	it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
+	it = log_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
 	EXPECT_GE(0, defer_user_chain(&self->s.log, it, &ips)) {
-		defer_dump("chain", it->ips, it->nr);
+		stack_dump("chain", it->ips, it->nr);
 	}
 }
 
-/* ---- fork and threads ---------------------------------------------------- */
+/* Fork and threads */
 
 static void do_fork(void *arg)
 {
@@ -422,60 +435,60 @@ static void do_fork(void *arg)
 	pid_t pid;
 
 	/* Both return here from the same stack. */
-	pid = defer_walk_syscall(1, BITS, __NR_fork, 0, 0);
+	pid = known_walk_syscall(1, BITS, __NR_fork, 0, 0);
 	if (pid < 0)
 		_exit(2);
 	if (!pid) {
-		defer_walk_syscall(2, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(2, BITS, __NR_getpgid, 0, 0);
 		pid = fork();
 		if (!pid) {
-			defer_walk_syscall(3, BITS, __NR_getpgid, 0, 0);
+			known_walk_syscall(3, BITS, __NR_getpgid, 0, 0);
 			_exit(0);
 		}
 		if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
 			_exit(3);
-		defer_walk_syscall(4, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(4, BITS, __NR_getpgid, 0, 0);
 		_exit(0);
 	}
 	if (waitpid(pid, &status, 0) != pid || status)
 		_exit(4);
-	defer_walk_syscall(5, BITS, __NR_getpgid, 0, 0);
+	known_walk_syscall(5, BITS, __NR_getpgid, 0, 0);
 }
 
 /* A request pending in the parent stays the parent's. */
 TEST_F(family, fork_with_request)
 {
 	struct perf_event_attr attr, attr2;
-	struct defer_child child;
+	struct child child;
 	unsigned int i, seen = 0, mine = 0;
 	struct defer_stats st;
 	int status = -1;
 
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_fork"), BOTH);
-	attr2 = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), BOTH);
-	ASSERT_EQ(0, defer_spawn(&child, do_fork, NULL));
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_fork"), BOTH);
+	attr2 = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_getpgid"), BOTH);
+	ASSERT_EQ(0, child_spawn(&child, do_fork, NULL));
 	observe(_metadata, &self->s, &variant->view, &attr, child.pid);
 	attr2.inherit = variant->view.inherit;
-	ASSERT_EQ(0, defer_session_add(&self->s, &attr2));
-	ASSERT_EQ(0, defer_enable(&self->s));
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, session_add(&self->s, &attr2));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	EXPECT_EQ(0, status);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	for (i = 0; i < st.samples; i++) {
-		const struct defer_item *it;
+		const struct log_item *it;
 		unsigned int bits;
 		const __u64 *ips;
 		__u64 id;
 		int nr;
 
-		it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, i);
+		it = log_nth(&self->s.log, PERF_RECORD_SAMPLE, i);
 		nr = defer_user_chain(&self->s.log, it, &ips);
-		if (!defer_decode(ips, nr, &id, &bits)) {
-			/* Somebody else's, or wrong: then one is missing. */
-			defer_dump("not a walk", ips, nr);
+		if (!known_decode(ips, nr, &id, &bits)) {
+			/* If this is a wrong stack, @mine is too small below. */
+			stack_dump("not a walk", ips, nr);
 			continue;
 		}
 		mine++;
@@ -498,7 +511,7 @@ static void *walk_thread(void *arg)
 	unsigned int i;
 
 	for (i = 0; i < NR_WALKS; i++) {
-		defer_walk_syscall(self << 8 | i, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(self << 8 | i, BITS, __NR_getpgid, 0, 0);
 		if (i % 16 == self)
 			sched_yield();
 	}
@@ -524,16 +537,16 @@ TEST_F_TIMEOUT(family, threads, 60)
 	static unsigned char seen[NR_THREADS][NR_WALKS];
 	__u32 tids[NR_THREADS] = {};
 	struct perf_event_attr attr;
-	struct defer_child child;
+	struct child child;
 	unsigned int i, bad = 0;
 	struct defer_stats st;
 	int status = -1;
 
-	attr = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), BOTH);
-	ASSERT_EQ(0, defer_spawn(&child, do_threads, NULL));
+	attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_getpgid"), BOTH);
+	ASSERT_EQ(0, child_spawn(&child, do_threads, NULL));
 	observe(_metadata, &self->s, &variant->view, &attr, child.pid);
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 40, &self->s));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 40, &self->s));
 	EXPECT_EQ(0, status);
 	st = conclude(_metadata, &self->s, &variant->view, child.pid);
 	EXPECT_EQ(0, st.lost);
@@ -541,19 +554,19 @@ TEST_F_TIMEOUT(family, threads, 60)
 	EXPECT_EQ(NR_THREADS * NR_WALKS, st.deferred);
 	EXPECT_EQ(NR_THREADS * NR_WALKS, st.records);
 	for (i = 0; i < self->s.log.nr_items; i++) {
-		const struct defer_item *it = &self->s.log.items[i];
+		const struct log_item *it = &self->s.log.items[i];
 		unsigned int bits, th, nr_walk;
 		const __u64 *ips;
 		__u64 id;
 		int nr;
 
-		if (!defer_is_sample(it))
+		if (!is_sample(it))
 			continue;
 		nr = defer_user_chain(&self->s.log, it, &ips);
-		if (!defer_decode(ips, nr, &id, &bits) || bits != BITS ||
+		if (!known_decode(ips, nr, &id, &bits) || bits != BITS ||
 		    ips[0] != (__u64)walk_syscall_ip) {
 			if (!bad++)
-				defer_dump("not a walk", ips, nr);
+				stack_dump("not a walk", ips, nr);
 			continue;
 		}
 		th = id >> 8;
@@ -573,7 +586,7 @@ TEST_F_TIMEOUT(family, threads, 60)
 		EXPECT_EQ(1, seen[i / NR_WALKS][i % NR_WALKS]);
 }
 
-/* ---- load ---------------------------------------------------------------- */
+/* Load */
 
 static void on_signal(int sig)
 {
@@ -582,7 +595,7 @@ static void on_signal(int sig)
 
 /*
  * Spins, system calls, blocking, signals and short-lived children, for two
- * seconds, each spin with a stack that tells who spins.
+ * seconds. The stack of each spin encodes the pid.
  */
 static void do_load(void *arg)
 {
@@ -594,7 +607,7 @@ static void do_load(void *arg)
 		.sigev_notify = SIGEV_SIGNAL,
 		.sigev_signo = SIGUSR1,
 	};
-	__u64 end = defer_now() + 2 * DEFER_NSEC_PER_SEC;
+	__u64 end = now_nsec() + 2 * NSEC_PER_SEC;
 	struct timespec ts = { .tv_nsec = 200000 };
 	timer_t timer;
 	int i, status;
@@ -605,9 +618,9 @@ static void do_load(void *arg)
 	if (timer_create(CLOCK_MONOTONIC, &sev, &timer) ||
 	    timer_settime(timer, 0, &its, NULL))
 		_exit(3);
-	for (i = 0; defer_now() < end; i++) {
-		defer_walk_spin(getpid() & 0xfff, BITS, 300000);
-		defer_walk_syscall(getpid() & 0xfff, BITS, __NR_sched_yield,
+	for (i = 0; now_nsec() < end; i++) {
+		known_walk_spin(getpid() & 0xfff, BITS, 300000);
+		known_walk_syscall(getpid() & 0xfff, BITS, __NR_sched_yield,
 				   0, 0);
 		if (i % 8 == 0)
 			nanosleep(&ts, NULL);
@@ -616,7 +629,7 @@ static void do_load(void *arg)
 
 			if (!pid) {
 				/* Timers are not inherited. */
-				defer_walk_spin(getpid() & 0xfff, BITS, 300000);
+				known_walk_spin(getpid() & 0xfff, BITS, 300000);
 				_exit(0);
 			}
 			while (pid > 0 && waitpid(pid, &status, 0) < 0 &&
@@ -629,20 +642,20 @@ static void do_load(void *arg)
 }
 
 /*
- * Is what is missing explained by a task that sits in the kernel?  Only of
- * tasks that still live can that be so.
+ * Count the samples without a record whose tasks are still in the kernel. Tasks that
+ * have exited must have records.
  */
-static unsigned int count_blocked(struct defer_log *log)
+static unsigned int count_blocked(struct event_log *log)
 {
 	unsigned int i, n = 0;
 	__u64 last = 0;
 
 	for (i = 0; i < log->nr_items; i++) {
-		const struct defer_item *it = &log->items[i];
+		const struct log_item *it = &log->items[i];
 		char path[64], buf[32] = {};
 		int fd;
 
-		if (!defer_is_sample(it) || !it->cookie || it->cookie == last ||
+		if (!is_sample(it) || !it->cookie || it->cookie == last ||
 		    defer_find_record(log, it->cookie))
 			continue;
 		last = it->cookie;
@@ -659,43 +672,43 @@ static unsigned int count_blocked(struct defer_log *log)
 }
 
 /*
- * Hard IRQ samples (cpu-clock) with context switches and signals as further
- * events: everything that asks is answered.  Sampling ends before output does,
- * so that nothing is left over but tasks that block in the kernel.
+ * Hard IRQ samples (cpu-clock) with context switches and signals as further events:
+ * every cookie has a record. Sampling ends before output does, so only samples of tasks
+ * that block in the kernel can lack a record.
  */
 TEST_F_TIMEOUT(family, conservation_under_load, 90)
 {
 	unsigned int i, blocked, spins = 0, wrong = 0;
 	struct perf_event_attr out, clock, tp;
-	struct defer_child child;
+	struct child child;
 	struct defer_stats st;
 	int status = -1;
 
 	out = defer_attr_output();
-	clock = defer_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK,
+	clock = event_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK,
 			   1000000, DEFER_ATTR_CALLCHAIN);
-	ASSERT_EQ(0, defer_spawn(&child, do_load, NULL));
+	ASSERT_EQ(0, child_spawn(&child, do_load, NULL));
 	out.inherit = variant->view.inherit;
-	ASSERT_EQ(0, defer_session_open(&self->s, &out,
-					variant->view.system_wide ? -1 : child.pid,
-					variant->view.cpu, 1024));
+	ASSERT_EQ(0, session_open(&self->s, &out,
+				  variant->view.system_wide ? -1 : child.pid,
+				  variant->view.cpu, 1024));
 	clock.inherit = variant->view.inherit;
-	ASSERT_EQ(0, defer_session_add(&self->s, &clock));
-	tp = tp_attr(DEFER_TRACEPOINT("sched/sched_switch"),
+	ASSERT_EQ(0, session_add(&self->s, &clock));
+	tp = tp_attr(TRACEPOINT_ID("sched/sched_switch"),
 		     DEFER_ATTR_CALLCHAIN);
 	tp.inherit = variant->view.inherit;
-	ASSERT_EQ(0, defer_session_add(&self->s, &tp));
-	tp = tp_attr(DEFER_TRACEPOINT("signal/signal_deliver"),
+	ASSERT_EQ(0, session_add(&self->s, &tp));
+	tp = tp_attr(TRACEPOINT_ID("signal/signal_deliver"),
 		     DEFER_ATTR_CALLCHAIN);
 	tp.inherit = variant->view.inherit;
-	ASSERT_EQ(0, defer_session_add(&self->s, &tp));
-	tp = tp_attr(DEFER_TRACEPOINT("syscalls/sys_enter_sched_yield"),
+	ASSERT_EQ(0, session_add(&self->s, &tp));
+	tp = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_sched_yield"),
 		     DEFER_ATTR_CALLCHAIN);
 	tp.inherit = variant->view.inherit;
-	ASSERT_EQ(0, defer_session_add(&self->s, &tp));
-	ASSERT_EQ(0, defer_enable(&self->s));
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 60, &self->s));
+	ASSERT_EQ(0, session_add(&self->s, &tp));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 60, &self->s));
 	EXPECT_EQ(0, status);
 
 	for (i = 0; i < self->s.nr_bufs; i++) {
@@ -706,7 +719,7 @@ TEST_F_TIMEOUT(family, conservation_under_load, 90)
 			      0);
 	}
 	usleep(200000);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	defer_print(&st);
 	blocked = variant->view.system_wide ? count_blocked(&self->s.log) : 0;
@@ -718,15 +731,15 @@ TEST_F_TIMEOUT(family, conservation_under_load, 90)
 	EXPECT_EQ(0, st.foreign);
 	EXPECT_LT(200, st.deferred);
 
-	/* Spins have the whole stack of who spins. */
+	/* Samples of a spin have the whole stack of their process. */
 	for (i = 0; i < self->s.log.nr_items; i++) {
-		const struct defer_item *it = &self->s.log.items[i];
+		const struct log_item *it = &self->s.log.items[i];
 		unsigned int bits;
 		const __u64 *ips;
 		__u64 id;
 		int nr;
 
-		if (!defer_is_sample(it))
+		if (!is_sample(it))
 			continue;
 		nr = defer_user_chain(&self->s.log, it, &ips);
 		if (nr < 1 || ips[0] < (__u64)walk_spin ||
@@ -736,11 +749,11 @@ TEST_F_TIMEOUT(family, conservation_under_load, 90)
 		if (variant->view.system_wide && it->pid != (__u32)child.pid)
 			continue;
 		spins++;
-		if (defer_decode(ips, nr, &id, &bits) && bits == BITS &&
+		if (known_decode(ips, nr, &id, &bits) && bits == BITS &&
 		    id == (it->pid & 0xfff))
 			continue;
 		if (!wrong++)
-			defer_dump("wrong stack of a spin", ips, nr);
+			stack_dump("wrong stack of a spin", ips, nr);
 	}
 	TH_LOG("%u samples of the spin, %u wrong", spins, wrong);
 	EXPECT_LT(20, spins);

@@ -8,12 +8,26 @@
  * with any stack pointer and frame pointer.
  */
 #define _GNU_SOURCE
-#include "defer.h"
+#include <fcntl.h>
 #include <stdalign.h>
-#include <linux/userfaultfd.h>
-#include "../kselftest_harness.h"
+#include <string.h>
+#include <unistd.h>
 
-#define BOTH	(DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT)
+#include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "../kselftest_harness.h"
+#include "lib/child.h"
+#include "lib/defer.h"
+#include "lib/event.h"
+#include "lib/files.h"
+#include "lib/known_stack.h"
+#include "lib/session.h"
+
 #define PAGE	4096UL
 
 /* Where the stack is mapped; frames in the executable point into it. */
@@ -99,10 +113,10 @@ static long sample(unsigned long fp)
 		       (void *)fp, 0);
 }
 
-/* ---- not resident -------------------------------------------------------- */
+/* Not resident */
 
 FIXTURE(paged_out) {
-	struct defer_session s;
+	struct session s;
 	int fd;
 	off_t off;
 	__u64 want[8];
@@ -115,7 +129,7 @@ FIXTURE_VARIANT(paged_out) {
 	unsigned int nr_want;
 };
 
-/* Control: without deferral the stack ends at what is not there. */
+/* Control: without deferral the stack ends at the page that is not present. */
 FIXTURE_VARIANT_ADD(paged_out, immediate) {
 	.nr_want = 3,
 };
@@ -144,13 +158,13 @@ FIXTURE_SETUP(paged_out)
 		if (why)
 			SKIP(return, "%s", why);
 	}
-	if (!DEFER_HAVE_WALK)
+	if (!HAVE_KNOWN_STACK)
 		SKIP(return, "no known-stack code for this architecture");
 	ASSERT_EQ(0, map_stack());
 	if (variant->executable) {
 		self->fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 		ASSERT_LE(0, self->fd);
-		self->off = defer_file_offset(outer_frames.o.pages);
+		self->off = file_offset(outer_frames.o.pages);
 		ASSERT_LT(0, self->off);
 		ASSERT_EQ(0, self->off % PAGE);
 	} else {
@@ -168,12 +182,12 @@ FIXTURE_SETUP(paged_out)
 
 FIXTURE_TEARDOWN(paged_out)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	unmap_stack();
 	close(self->fd);
 }
 
-/* Out of the page tables and, as far as the kernel follows, of the cache. */
+/* Drop the pages from the page tables and, if the kernel can, from the page cache. */
 static void page_out(int fd, off_t off)
 {
 	madvise((void *)(STACK_ADDR + PAGE), (STACK_PAGES - 1) * PAGE,
@@ -201,17 +215,17 @@ TEST_F(paged_out, stack)
 	unsigned int i, cached = 0;
 	struct defer_stats st;
 
-	attr = defer_attr(PERF_TYPE_TRACEPOINT,
-			  DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), 1,
+	attr = event_attr(PERF_TYPE_TRACEPOINT,
+			  TRACEPOINT_ID("syscalls/sys_enter_getpgid"), 1,
 			  variant->flags);
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
 	for (i = 0; i < rounds; i++) {
 		page_out(self->fd, self->off);
 		cached += nr_cached();
 		sample(FRAME0);
 	}
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	TH_LOG("%u of %lu pages were in the page cache", cached,
 	       rounds * (STACK_PAGES - 1));
 	st = defer_conserve(&self->s.log);
@@ -224,19 +238,19 @@ TEST_F(paged_out, stack)
 		int nr;
 
 		nr = defer_user_chain(&self->s.log,
-				      defer_nth(&self->s.log,
-						PERF_RECORD_SAMPLE, i), &ips);
-		EXPECT_TRUE(defer_same(ips, nr, self->want, variant->nr_want));
+				      log_nth(&self->s.log,
+					      PERF_RECORD_SAMPLE, i), &ips);
+		EXPECT_TRUE(stack_same(ips, nr, self->want, variant->nr_want));
 	}
 }
 
 /* Is this the cookie of a sample of the event @id? */
-static bool is_cookie_of(const struct defer_log *log, __u64 id, __u64 cookie)
+static bool is_cookie_of(const struct event_log *log, __u64 id, __u64 cookie)
 {
 	unsigned int i;
 
 	for (i = 0; i < log->nr_items; i++) {
-		if (defer_is_sample(&log->items[i]) && log->items[i].ident == id &&
+		if (is_sample(&log->items[i]) && log->items[i].ident == id &&
 		    log->items[i].cookie == cookie)
 			return true;
 	}
@@ -259,48 +273,48 @@ TEST_F(paged_out, faults_of_the_deferred_work)
 	struct defer_stats st;
 	__u64 id;
 
-	attr = defer_attr(PERF_TYPE_TRACEPOINT,
-			  DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), 1,
+	attr = event_attr(PERF_TYPE_TRACEPOINT,
+			  TRACEPOINT_ID("syscalls/sys_enter_getpgid"), 1,
 			  variant->flags);
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, 256));
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, 256));
 	ASSERT_EQ(0, ioctl(self->s.bufs[0].fd, PERF_EVENT_IOC_ID, &id));
 	for (i = 0; i < 2; i++) {
-		attr = defer_attr(PERF_TYPE_TRACEPOINT,
-				  DEFER_TRACEPOINT(names[i]), 1,
+		attr = event_attr(PERF_TYPE_TRACEPOINT,
+				  TRACEPOINT_ID(names[i]), 1,
 				  variant->flags);
-		ASSERT_EQ(0, defer_session_add(&self->s, &attr));
+		ASSERT_EQ(0, session_add(&self->s, &attr));
 	}
-	attr = defer_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1,
+	attr = event_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1,
 			  variant->flags);
-	ASSERT_EQ(0, defer_session_add(&self->s, &attr));
+	ASSERT_EQ(0, session_add(&self->s, &attr));
 	for (i = 0; i < rounds; i++) {
 		page_out(self->fd, self->off);
-		ASSERT_EQ(0, defer_enable(&self->s));
+		ASSERT_EQ(0, session_enable(&self->s));
 		sample(FRAME0);
-		ASSERT_EQ(0, defer_disable(&self->s));
-		defer_drain(&self->s);
+		ASSERT_EQ(0, session_disable(&self->s));
+		session_drain(&self->s);
 	}
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	EXPECT_EQ(0, st.lost);
 	for (i = 0, j = 0; i < self->s.log.nr_items; i++) {
-		const struct defer_item *it = &self->s.log.items[i];
+		const struct log_item *it = &self->s.log.items[i];
 		const __u64 *ips = NULL;
 
-		if (!defer_is_sample(it))
+		if (!is_sample(it))
 			continue;
 		if (it->ident == id) {
 			int nr = defer_user_chain(&self->s.log, it, &ips);
 
 			expect(self->want, 5);
-			EXPECT_TRUE(defer_same(ips, nr, self->want,
+			EXPECT_TRUE(stack_same(ips, nr, self->want,
 					       variant->nr_want));
 			j++;
 			continue;
 		}
 		if (it->cookie) {
-			const struct defer_item *rec;
+			const struct log_item *rec;
 
 			rec = defer_find_record(&self->s.log, it->cookie);
 			if (!rec || !rec->nr || rec->ips[0] != (__u64)walk_on_ip)
@@ -324,10 +338,10 @@ TEST_F(paged_out, faults_of_the_deferred_work)
 	EXPECT_GE(32 * rounds, own);
 }
 
-/* ---- userfaultfd --------------------------------------------------------- */
+/* Userfaultfd */
 
 FIXTURE(uffd) {
-	struct defer_session s;
+	struct session s;
 	__u64 want[8];
 };
 
@@ -341,7 +355,7 @@ FIXTURE_SETUP(uffd)
 
 FIXTURE_TEARDOWN(uffd)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 }
 
 #define UFFD_UNAVAILABLE	77
@@ -367,46 +381,46 @@ static void do_uffd(void *arg)
 		_exit(UFFD_UNAVAILABLE);
 	if (ioctl(fd, UFFDIO_REGISTER, &reg))
 		_exit(3);
-	/* Nobody serves the faults: who takes one sleeps for good. */
+	/* Nobody serves the faults: a task that takes one sleeps forever. */
 	sample(FRAME0);
 }
 
 TEST_F(uffd, walk_ends_and_does_not_block)
 {
 	struct perf_event_attr attr;
-	struct defer_child child;
+	struct child child;
 	const __u64 *ips = NULL;
 	struct defer_stats st;
 	int status = -1, nr;
 
-	attr = defer_attr(PERF_TYPE_TRACEPOINT,
-			  DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), 1,
+	attr = event_attr(PERF_TYPE_TRACEPOINT,
+			  TRACEPOINT_ID("syscalls/sys_enter_getpgid"), 1,
 			  BOTH);
-	ASSERT_EQ(0, defer_spawn(&child, do_uffd, NULL));
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, child.pid, -1,
-					DEFER_PAGES));
-	ASSERT_EQ(0, defer_enable(&self->s));
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 10, NULL));
+	ASSERT_EQ(0, child_spawn(&child, do_uffd, NULL));
+	ASSERT_EQ(0, session_open(&self->s, &attr, child.pid, -1,
+				  SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 10, NULL));
 	if (WEXITSTATUS(status) == UFFD_UNAVAILABLE)
 		SKIP(return, "no userfaultfd");
 	ASSERT_EQ(0, status);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	ASSERT_EQ(1, st.samples);
 	EXPECT_EQ(1, st.deferred);
 	expect(self->want, 3);
 	nr = defer_user_chain(&self->s.log,
-			      defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0),
+			      log_nth(&self->s.log, PERF_RECORD_SAMPLE, 0),
 			      &ips);
-	EXPECT_TRUE(defer_same(ips, nr, self->want, 3));
+	EXPECT_TRUE(stack_same(ips, nr, self->want, 3));
 }
 
-/* ---- frames made to mislead ---------------------------------------------- */
+/* Frames made to mislead */
 
 FIXTURE(hostile) {
-	struct defer_session s;
+	struct session s;
 	__u64 want[8];
 };
 
@@ -421,7 +435,7 @@ FIXTURE_SETUP(hostile)
 
 FIXTURE_TEARDOWN(hostile)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	unmap_stack();
 }
 
@@ -431,9 +445,9 @@ TEST_F(hostile, frames)
 		const char	*what;
 		__u64		fp;
 		struct frame	frame0;
-		/* Entries that are right. */
+		/* Expected number of entries. */
 		unsigned int	nr_want;
-		/* The last of them is where a stack may end. */
+		/* The stack may end after the last of these entries. */
 		bool		ends;
 	} cases[] = {
 		{ "good",		FRAME0,
@@ -475,11 +489,11 @@ TEST_F(hostile, frames)
 	struct perf_event_attr attr;
 	struct defer_stats st;
 
-	attr = defer_attr(PERF_TYPE_TRACEPOINT,
-			  DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), 1,
+	attr = event_attr(PERF_TYPE_TRACEPOINT,
+			  TRACEPOINT_ID("syscalls/sys_enter_getpgid"), 1,
 			  BOTH);
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
 	for (i = 0; i < n; i++) {
 		/* For "backwards". */
 		*frame_at(FRAME0 - 64) = (struct frame) { FRAME1, RA(5) };
@@ -488,7 +502,7 @@ TEST_F(hostile, frames)
 		*frame_at(FRAME1) = (struct frame) { 0, RA(1) };
 		sample(cases[i].fp);
 	}
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	ASSERT_EQ(n, st.samples);
@@ -499,28 +513,28 @@ TEST_F(hostile, frames)
 		int nr;
 
 		nr = defer_user_chain(&self->s.log,
-				      defer_nth(&self->s.log,
-						PERF_RECORD_SAMPLE, i), &ips);
-		EXPECT_TRUE(defer_same(ips, nr, self->want,
+				      log_nth(&self->s.log,
+					      PERF_RECORD_SAMPLE, i), &ips);
+		EXPECT_TRUE(stack_same(ips, nr, self->want,
 				       cases[i].nr_want)) {
 			TH_LOG("%s", cases[i].what);
 		}
 		EXPECT_EQ(cases[i].ends ? 0 : DEFER_MISC_BROKEN,
-			  defer_nth(&self->s.log, DEFER_RECORD, i)->misc &
+			  log_nth(&self->s.log, DEFER_RECORD, i)->misc &
 			  (DEFER_MISC_CUT | DEFER_MISC_BROKEN)) {
 			TH_LOG("%s", cases[i].what);
 		}
 	}
 }
 
-/* ---- several stacks ------------------------------------------------------ */
+/* Several stacks */
 
 /*
- * Frame pointers that lead to a lower stack, as those of Go's runtime do. The
- * walk may follow a few of them, to code that was called; below, stack n is
- * STACKS_GAP bytes under stack n - 1, and stack 0 is the one of the fixture.
+ * Frame pointers that lead to a lower stack, as those of Go's runtime do. The walk may
+ * follow a few of them, if their return addresses are after a call. Stack n is
+ * STACKS_GAP bytes below stack n - 1. Stack 0 is that of map_stack().
  *
- *	frame on stack 0 -> stack 1 -> ... each with one frame unless said
+ *	frame on stack 0 -> stack 1 -> ... each with one frame, except where stated
  */
 #define STACKS		7
 #define STACKS_GAP	(64 * 1024UL)
@@ -554,7 +568,7 @@ static void unmap_lower_stacks(void)
 }
 
 FIXTURE(stacks) {
-	struct defer_session s;
+	struct session s;
 	__u64 want[STACKS + 2];
 };
 
@@ -567,16 +581,16 @@ FIXTURE_SETUP(stacks)
 		SKIP(return, "%s", why);
 	ASSERT_EQ(0, map_stack());
 	ASSERT_EQ(0, map_lower_stacks());
-	attr = defer_attr(PERF_TYPE_TRACEPOINT,
-			  DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), 1,
+	attr = event_attr(PERF_TYPE_TRACEPOINT,
+			  TRACEPOINT_ID("syscalls/sys_enter_getpgid"), 1,
 			  BOTH);
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
 }
 
 FIXTURE_TEARDOWN(stacks)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	unmap_lower_stacks();
 	unmap_stack();
 }
@@ -588,17 +602,17 @@ FIXTURE_TEARDOWN(stacks)
 	int __nr;							\
 									\
 	sample(FRAME0);							\
-	ASSERT_EQ(0, defer_finish(&self->s));				\
+	ASSERT_EQ(0, session_finish(&self->s));				\
 	__st = defer_conserve(&self->s.log);				\
 	EXPECT_CONSERVED(&__st);					\
 	ASSERT_EQ(1, __st.samples);					\
 	EXPECT_EQ(1, __st.deferred);					\
 	self->want[0] = (__u64)walk_on_ip;				\
 	__nr = defer_user_chain(&self->s.log,				\
-				defer_nth(&self->s.log,			\
-					  PERF_RECORD_SAMPLE, 0),	\
+				log_nth(&self->s.log,			\
+					PERF_RECORD_SAMPLE, 0),		\
 				&__ips);				\
-	EXPECT_TRUE(defer_same(__ips, __nr, self->want, nr_want));	\
+	EXPECT_TRUE(stack_same(__ips, __nr, self->want, nr_want));	\
 } while (0)
 
 TEST_F(stacks, lower_one_is_followed)
@@ -632,7 +646,7 @@ TEST_F(stacks, data_on_the_lower_one_ends_it)
 	EXPECT_STACKS(3);
 }
 
-/* What a stack begins with was written there, as Go's runtime does. */
+/* The outermost return address was not pushed by a call: Go's runtime stores it. */
 TEST_F(stacks, outermost_frame_was_not_called)
 {
 	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
@@ -644,7 +658,7 @@ TEST_F(stacks, outermost_frame_was_not_called)
 	EXPECT_STACKS(4);
 }
 
-/* It takes more than a zero to be led to another stack. */
+/* An outermost frame alone does not prove that there is another stack. */
 TEST_F(stacks, data_before_zero_is_not_followed)
 {
 	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };

@@ -4,19 +4,31 @@
  * hardware (breakpoints, NMIs), the few that a tracepoint or a function event
  * makes up, and those of kprobes and kretprobes; in samples and in the stack
  * helpers of BPF programs.  test_modules/perf_chain has calls in a known order,
- * with a frame pointer of 0 where the kernel is unwound without.
+ * with a frame pointer of 0 if the kernel has no frame pointers.
  */
 #define _GNU_SOURCE
-#include "bpf.h"
-#include "defer.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+
 #include "../kselftest_harness.h"
+#include "lib/bpf.h"
+#include "lib/event.h"
+#include "lib/files.h"
+#include "lib/session.h"
 
 #define RUN		"/sys/module/perf_chain/parameters/run"
 #define PROBE		"/sys/module/perf_chain/parameters/probe"
 #define DEPTH		64
-/* What a run spins, in microseconds, for an event that samples by time. */
+/* How long a run spins for a time-based event, in microseconds. */
 #define SPIN		"200000"
-/* So often, in case the machine has a lot else to do. */
+/* Number of runs, in case the machine is busy. */
 #define SPINS		5
 #define PERIOD		1000000
 
@@ -85,10 +97,10 @@ static const char *name_of(__u64 ip)
 }
 
 /*
- * The chain has perf_chain's functions from "first" on, each once, in order and
- * with nothing between; behind them those of a write, up to the entry of the
- * system call and no further.  Before them "above" entries may be, which are of
- * the tracepoint or the probe itself.
+ * The chain has perf_chain's functions from "first" on, each once, in order and with
+ * nothing between. After them come those of a write, up to the entry of the system
+ * call. Up to "above" entries of the tracepoint or the probe itself may come before
+ * them.
  */
 static bool right(const __u64 *ips, int nr, const char *first, int above)
 {
@@ -96,7 +108,7 @@ static bool right(const __u64 *ips, int nr, const char *first, int above)
 
 	while (r < (int)ARRAY_SIZE(ranges) && strcmp(ranges[r].name, first))
 		r++;
-	while (i < nr && i <= above && name_of(ips[i]) != first)
+	while (i < nr && i < above && name_of(ips[i]) != first)
 		i++;
 	for (at = i; r < 5; r++, at++) {
 		if (at >= nr || name_of(ips[at]) != ranges[r].name)
@@ -131,7 +143,7 @@ enum source {
 };
 
 FIXTURE(chain) {
-	struct defer_session s;
+	struct session s;
 	struct perf_event_attr attr;
 	const char *name;
 	const char *first;
@@ -184,7 +196,7 @@ FIXTURE_VARIANT_ADD(chain, kretprobe) {
 	.source = KRETPROBE,
 };
 
-/* The handler of a kprobe has the event: the registers are amid the stack. */
+/* The event is in a kprobe handler: the registers are in the middle of the stack. */
 FIXTURE_VARIANT_ADD(chain, probed) {
 	.source = PROBED,
 };
@@ -194,39 +206,27 @@ FIXTURE_VARIANT_ADD(chain, raw_tracepoint) {
 	.source = RAW_TRACEPOINT,
 };
 
-static int write_parameter(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -1;
-	n = write(fd, value, strlen(value));
-	close(fd);
-	return n == (ssize_t)strlen(value) ? 0 : -1;
-}
-
 static int run(const char *usecs)
 {
-	return write_parameter(RUN, usecs);
+	return write_text(RUN, "%s", usecs);
 }
 
-/* Also where the fixture skips, as it is not torn down then. */
+/* Also called if the setup skips, because there is no teardown then. */
 static int unload(FIXTURE_DATA(chain) *self)
 {
 	int ret = 0;
 
 	if (self->loaded_nmi)
-		ret |= defer_module_unload("perf_nmi_pmu");
+		ret |= module_unload("perf_nmi_pmu");
 	if (self->loaded)
-		ret |= defer_module_unload("perf_chain");
+		ret |= module_unload("perf_chain");
 	return ret;
 }
 
 FIXTURE_SETUP(chain)
 {
 	struct perf_event_attr *attr = &self->attr;
-	const char *why = defer_module_load("perf_chain");
+	const char *why = module_load("perf_chain");
 	long type;
 
 	self->map = -1;
@@ -243,7 +243,7 @@ FIXTURE_SETUP(chain)
 	attr->disabled = 1;
 	attr->exclude_callchain_user = 1;
 	attr->sample_period = 1;
-	attr->sample_type = DEFER_SAMPLE_TYPE;
+	attr->sample_type = EVENT_SAMPLE_TYPE;
 	attr->sample_id_all = 1;
 	attr->watermark = 1;
 	attr->wakeup_watermark = 1 << 20;
@@ -258,11 +258,11 @@ FIXTURE_SETUP(chain)
 	case NMI:
 		if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 			SKIP(unload(self); return, "perf_nmi_pmu needs two CPUs");
-		why = defer_module_load("perf_nmi_pmu");
+		why = module_load("perf_nmi_pmu");
 		if (why)
 			SKIP(unload(self); return, "%s", why);
 		self->loaded_nmi = true;
-		attr->type = defer_pmu_type("perf_nmi_pmu");
+		attr->type = pmu_type("perf_nmi_pmu");
 		attr->sample_period = PERIOD;
 		self->first = "perf_chain_spin";
 		break;
@@ -275,35 +275,37 @@ FIXTURE_SETUP(chain)
 	case TRACEPOINT:
 	case RAW_TRACEPOINT:
 		attr->type = PERF_TYPE_TRACEPOINT;
-		attr->config = DEFER_TRACEPOINT("perf_chain/perf_chain_leaf");
+		attr->config = TRACEPOINT_ID("perf_chain/perf_chain_leaf");
 		/* __traceiter_perf_chain_leaf() calls what takes the sample. */
 		self->above = 1;
 		break;
 	case PROBED:
-		if (write_parameter(PROBE, "1"))
+		if (write_text(PROBE, "1"))
 			SKIP(unload(self); return, "no kprobe: %s", strerror(errno));
 		attr->type = PERF_TYPE_TRACEPOINT;
-		attr->config = DEFER_TRACEPOINT("perf_chain/perf_chain_probed");
+		attr->config = TRACEPOINT_ID("perf_chain/perf_chain_probed");
 		self->first = "perf_chain_zero";
 		/* The handler, and how the kernel gets to it. */
 		self->above = 16;
 		break;
 	case FUNCTION:
 		attr->type = PERF_TYPE_TRACEPOINT;
-		attr->config = DEFER_TRACEPOINT("ftrace/function");
-		/* Only root may have it, and not with a user part. */
+		attr->config = TRACEPOINT_ID("ftrace/function");
+		/* Only root may open this event, and only without user callchains. */
 		attr->exclude_user = 1;
+		/* The function calls a trampoline, which calls what takes the sample. */
+		self->above = 1;
 		break;
 	case KPROBE:
 	case KPROBE_MIDDLE:
 	case KRETPROBE:
-		type = defer_pmu_type("kprobe");
+		type = pmu_type("kprobe");
 		if (type < 0)
 			SKIP(unload(self); return, "no kprobe PMU (CONFIG_KPROBE_EVENTS?)");
 		attr->type = type;
 		attr->config = variant->source == KRETPROBE;
 		self->name = "perf_chain_leaf";
-		/* Behind the call of ftrace, without which none may be. */
+		/* After the ftrace call, which a kprobe cannot be inside of. */
 		if (variant->source == KPROBE_MIDDLE)
 			attr->config2 = 5;
 		attr->config1 = (uintptr_t)self->name;
@@ -321,7 +323,7 @@ FIXTURE_SETUP(chain)
 FIXTURE_TEARDOWN(chain)
 {
 	close(self->link);
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	close(self->prog);
 	close(self->stacks);
 	close(self->map);
@@ -330,13 +332,13 @@ FIXTURE_TEARDOWN(chain)
 
 static int open_event(FIXTURE_DATA(chain) *self, enum source source)
 {
-	if (defer_session_open(&self->s, &self->attr, 0, -1, DEFER_PAGES)) {
+	if (session_open(&self->s, &self->attr, 0, -1, SESSION_PAGES)) {
 		if (source != KPROBE_MIDDLE)
 			return -1;
 		/* A landing pad comes first. */
 		self->attr.config2 += 4;
-		if (defer_session_open(&self->s, &self->attr, 0, -1,
-				       DEFER_PAGES))
+		if (session_open(&self->s, &self->attr, 0, -1,
+				 SESSION_PAGES))
 			return -1;
 	}
 	if (source != FUNCTION)
@@ -355,8 +357,8 @@ static bool by_time(enum source source)
 	return source == NMI || source == CLOCK;
 }
 
-/* The kernel part of a sample's chain; its length. */
-static int kernel_part(const struct defer_item *it, __u64 *ips)
+/* Copies the kernel part of a sample's chain; returns its length. */
+static int kernel_part(const struct log_item *it, __u64 *ips)
 {
 	unsigned int i;
 	int nr = 0;
@@ -365,7 +367,7 @@ static int kernel_part(const struct defer_item *it, __u64 *ips)
 	for (i = 0; i < it->nr && nr < DEPTH; i++) {
 		__u64 ip = it->ips[i];
 
-		if (ip >= DEFER_CONTEXT_MAX)
+		if (ip >= PERF_CONTEXT_MAX)
 			kernel = ip == (__u64)PERF_CONTEXT_KERNEL;
 		else if (kernel)
 			ips[nr++] = ip;
@@ -376,7 +378,7 @@ static int kernel_part(const struct defer_item *it, __u64 *ips)
 TEST_F_TIMEOUT(chain, sample, 120)
 {
 	unsigned int i, nr_samples = 0, nr_right = 0;
-	const struct defer_item *it;
+	const struct log_item *it;
 
 	if (variant->source == RAW_TRACEPOINT)
 		SKIP(return, "not an event");
@@ -385,19 +387,19 @@ TEST_F_TIMEOUT(chain, sample, 120)
 			SKIP(return, "no such event: %s", strerror(errno));
 		ASSERT_EQ(0, errno);
 	}
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
 	if (by_time(variant->source)) {
 		for (i = 0; i < SPINS; i++)
 			ASSERT_EQ(0, run(SPIN));
 	} else {
 		ASSERT_EQ(0, run("1"));
 	}
-	ASSERT_EQ(0, defer_finish(&self->s));
-	for (i = 0; (it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, i)); i++) {
+	ASSERT_EQ(0, session_finish(&self->s));
+	for (i = 0; (it = log_nth(&self->s.log, PERF_RECORD_SAMPLE, i)); i++) {
 		__u64 ips[DEPTH];
 		int nr = kernel_part(it, ips);
 
-		/* Time passes elsewhere, too. */
+		/* Time-based events also sample other code. */
 		if (by_time(variant->source) &&
 		    (!nr || name_of(ips[0]) != ranges[0].name))
 			continue;
@@ -468,7 +470,7 @@ TEST_F_TIMEOUT(chain, bpf, 120)
 		type = BPF_PROG_TYPE_PERF_EVENT;
 		break;
 	default:
-		SKIP(return, "tells no single hit");
+		SKIP(return, "not tested with BPF programs");
 	}
 	self->map = map_create(BPF_MAP_TYPE_ARRAY, sizeof(value), 1);
 	if (self->map < 0)
@@ -503,9 +505,9 @@ TEST_F_TIMEOUT(chain, bpf, 120)
 				   self->prog)) {
 			TH_LOG("%s", strerror(errno));
 		}
-		ASSERT_EQ(0, defer_enable(&self->s));
+		ASSERT_EQ(0, session_enable(&self->s));
 		ASSERT_EQ(0, run("1"));
-		ASSERT_EQ(0, defer_disable(&self->s));
+		ASSERT_EQ(0, session_disable(&self->s));
 	}
 	ASSERT_EQ(0, map_lookup(self->map, 0, &value));
 	ASSERT_LT(0, value.size) {
@@ -522,12 +524,12 @@ TEST_F_TIMEOUT(chain, bpf, 120)
 }
 
 /*
- * At each instruction of a function, also before it has its frame and when it has
- * it no more.  Where there is none, no breakpoint is hit.
+ * Samples at each instruction of a function, also before it has set up its frame and
+ * after it has left it. At addresses between instructions no breakpoint is hit.
  */
 TEST(instructions)
 {
-	const char *why = defer_module_load("perf_chain");
+	const char *why = module_load("perf_chain");
 	const struct range *range = &ranges[2];
 	unsigned int nr_samples = 0, nr_right = 0;
 	__u64 addr;
@@ -535,7 +537,7 @@ TEST(instructions)
 	if (why)
 		SKIP(return, "%s", why);
 	if (read_ranges())
-		SKIP(defer_module_unload("perf_chain"); return,
+		SKIP(module_unload("perf_chain"); return,
 		     "addresses are not in /proc/kallsyms");
 	for (addr = range->start; addr < range->end; addr++) {
 		struct perf_event_attr attr = {
@@ -547,25 +549,25 @@ TEST(instructions)
 			.disabled = 1,
 			.exclude_callchain_user = 1,
 			.sample_period = 1,
-			.sample_type = DEFER_SAMPLE_TYPE,
+			.sample_type = EVENT_SAMPLE_TYPE,
 			.sample_id_all = 1,
 			.watermark = 1,
 			.wakeup_watermark = 1 << 20,
 		};
-		struct defer_session session = {};
-		const struct defer_item *it;
+		struct session session = {};
+		const struct log_item *it;
 		__u64 ips[DEPTH];
 
-		if (defer_session_open(&session, &attr, 0, -1, DEFER_PAGES)) {
+		if (session_open(&session, &attr, 0, -1, SESSION_PAGES)) {
 			if (not_here())
-				SKIP(defer_module_unload("perf_chain"); return,
+				SKIP(module_unload("perf_chain"); return,
 				     "no such event: %s", strerror(errno));
 			ASSERT_EQ(0, errno);
 		}
-		ASSERT_EQ(0, defer_enable(&session));
+		ASSERT_EQ(0, session_enable(&session));
 		ASSERT_EQ(0, run("1"));
-		ASSERT_EQ(0, defer_finish(&session));
-		it = defer_nth(&session.log, PERF_RECORD_SAMPLE, 0);
+		ASSERT_EQ(0, session_finish(&session));
+		it = log_nth(&session.log, PERF_RECORD_SAMPLE, 0);
 		if (it) {
 			nr_samples++;
 			if (right(ips, kernel_part(it, ips), range->name, 0))
@@ -574,12 +576,15 @@ TEST(instructions)
 				TH_LOG("%s+%llu", range->name,
 				       (unsigned long long)(addr - range->start));
 		}
-		defer_session_close(&session);
+		session_close(&session);
 	}
-	/* One to enter, the call, one behind it, and one to return, at least. */
+	/*
+	 * At least an instruction before the call, the call, one after it, and the
+	 * return.
+	 */
 	EXPECT_LE(4, nr_samples);
 	EXPECT_EQ(nr_samples, nr_right);
-	EXPECT_EQ(0, defer_module_unload("perf_chain"));
+	EXPECT_EQ(0, module_unload("perf_chain"));
 }
 
 TEST_HARNESS_MAIN

@@ -4,8 +4,21 @@
  * data_tail is after each record.
  */
 #define _GNU_SOURCE
-#include "overwrite.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
 #include "../kselftest_harness.h"
+#include "lib/event.h"
+#include "lib/overwrite.h"
 
 #define PAGES		1
 /* sizeof(header), IDENTIFIER, size and dyn_size of the user stack. */
@@ -22,16 +35,16 @@ static struct perf_event_attr fault_attr(__u64 flags)
 		.config		= PERF_COUNT_SW_PAGE_FAULTS,
 		.sample_period	= 1,
 		.sample_type	= PERF_SAMPLE_IDENTIFIER,
-		.read_format	= OW_FORMAT_LOST,
+		.read_format	= FORMAT_LOST,
 		.disabled	= 1,
 		.exclude_kernel	= 1,
 	};
 
-	*ow_attr_flags(&attr) |= flags;
+	*attr_flags(&attr) |= flags;
 	return attr;
 }
 
-/* An event whose records have a size: 16, 24, 40 and more. */
+/* An event whose records have this size: 16, 24, or 40 and more. */
 static struct perf_event_attr sized_attr(__u64 flags, unsigned int size)
 {
 	struct perf_event_attr attr = fault_attr(flags);
@@ -75,7 +88,7 @@ FIXTURE_SETUP(overwrite)
 	ASSERT_NE(MAP_FAILED, self->area);
 	self->snap.copy = malloc(PAGES * self->page_size);
 	ASSERT_NE(NULL, self->snap.copy);
-	/* What only the first use faults in. */
+	/* Take the page faults of the first use before the test. */
 	memset(self->snap.copy, 1, PAGES * self->page_size);
 	fault(self->area, self->page_size);
 	poll(NULL, 0, 0);
@@ -86,7 +99,7 @@ FIXTURE_TEARDOWN(overwrite)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		ow_unmap(self->page[i], PAGES);
+		event_unmap(self->page[i], PAGES);
 		if (self->fd[i] >= 0)
 			close(self->fd[i]);
 	}
@@ -97,7 +110,7 @@ FIXTURE_TEARDOWN(overwrite)
 
 static int try_attr(struct perf_event_attr attr, int cpu)
 {
-	int fd = ow_open(&attr, 0, cpu);
+	int fd = event_open(&attr, 0, cpu, 0);
 
 	if (fd < 0)
 		return -errno;
@@ -107,11 +120,11 @@ static int try_attr(struct perf_event_attr attr, int cpu)
 
 static int try_map(int fd, unsigned int pages, int prot)
 {
-	void *page = ow_map(fd, pages, prot);
+	void *page = event_map(fd, pages, prot);
 
 	if (page == MAP_FAILED)
 		return -errno;
-	ow_unmap(page, pages);
+	event_unmap(page, pages);
 	return 0;
 }
 
@@ -125,16 +138,16 @@ static int set_output(int fd, long to)
 #define ASSERT_OPEN(i, attr, cpu) do {					\
 	struct perf_event_attr __a = attr;				\
 									\
-	self->fd[i] = ow_open(&__a, 0, cpu);				\
+	self->fd[i] = event_open(&__a, 0, cpu, 0);				\
 	ASSERT_LE(0, self->fd[i]);					\
 } while (0)
 
 #define ASSERT_MAP(i, prot) do {					\
-	self->page[i] = ow_map(self->fd[i], PAGES, prot);		\
+	self->page[i] = event_map(self->fd[i], PAGES, prot);		\
 	ASSERT_NE(MAP_FAILED, (void *)self->page[i]);			\
 } while (0)
 
-/* ---- attr ---------------------------------------------------------------- */
+/* Attr */
 
 TEST_F(overwrite, attr)
 {
@@ -143,7 +156,7 @@ TEST_F(overwrite, attr)
 	EXPECT_EQ(0, try_attr(fault_attr(ow), -1));
 	EXPECT_EQ(0, try_attr(fault_attr(ow), 0));
 	EXPECT_EQ(0, try_attr(fault_attr(ow | OW_ATTR_INHERIT), 0));
-	/* Both are fine without it, hence it is the combination. */
+	/* Each is accepted alone, so it is the combination that is refused. */
 	EXPECT_EQ(0, try_attr(fault_attr(OW_ATTR_BACKWARD), -1));
 	EXPECT_EQ(-EINVAL, try_attr(fault_attr(ow | OW_ATTR_BACKWARD), -1));
 	EXPECT_EQ(0, try_attr(fault_attr(OW_ATTR_INHERIT |
@@ -152,7 +165,7 @@ TEST_F(overwrite, attr)
 					       OW_ATTR_INHERIT_STAT), 0));
 }
 
-/* ---- mapping ------------------------------------------------------------- */
+/* Mapping */
 
 TEST_F(overwrite, first_mapping_is_read_only)
 {
@@ -193,7 +206,7 @@ TEST_F(overwrite, mprotect_is_refused)
 	EXPECT_EQ(EACCES, errno);
 	EXPECT_EQ(0, mprotect(self->page[0], len, PROT_READ));
 
-	/* The way of a debugger. */
+	/* Debuggers write this way. */
 	fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(-1, pwrite(fd, &tail, sizeof(tail),
@@ -219,7 +232,7 @@ TEST_F(overwrite, aux_mapping_is_refused)
 	EXPECT_EQ(EINVAL, errno);
 }
 
-/* ---- other events -------------------------------------------------------- */
+/* Other events */
 
 FIXTURE(mix) {
 };
@@ -265,15 +278,15 @@ TEST_F(mix, set_output)
 
 	/* Per task, per CPU. */
 	for (cpu = -1; cpu <= 0; cpu++) {
-		fd = ow_open(&from, 0, cpu);
+		fd = event_open(&from, 0, cpu, 0);
 		ASSERT_LE(0, fd);
-		fd_to = ow_open(&to, 0, cpu);
+		fd_to = event_open(&to, 0, cpu, 0);
 		ASSERT_LE(0, fd_to);
-		page = ow_map(fd_to, PAGES, PROT_READ);
+		page = event_map(fd_to, PAGES, PROT_READ);
 		ASSERT_NE(MAP_FAILED, page);
 		EXPECT_EQ(variant->ret, set_output(fd, fd_to));
 		EXPECT_EQ(0, set_output(fd, -1));
-		ow_unmap(page, PAGES);
+		event_unmap(page, PAGES);
 		close(fd);
 		close(fd_to);
 	}
@@ -289,7 +302,7 @@ TEST_F(overwrite, inherit_per_task_is_refused)
 	EXPECT_EQ(-EINVAL, set_output(self->fd[1], self->fd[0]));
 }
 
-/* Count the samples, which must fill the snapshot without a gap. */
+/* Count the records of a type. Records must fill the snapshot without a gap. */
 static int count(struct ow_snapshot *s, __u32 type)
 {
 	const struct perf_event_header *h;
@@ -310,7 +323,7 @@ TEST_F(overwrite, inherit_per_cpu)
 	int status, before;
 	pid_t pid;
 
-	ASSERT_EQ(0, ow_pin(0));
+	ASSERT_LE(0, pin_to_cpu(0));
 	ASSERT_OPEN(0, fault_attr(OW_ATTR_OVERWRITE | OW_ATTR_INHERIT), 0);
 	ASSERT_MAP(0, PROT_READ);
 	ASSERT_EQ(0, ioctl(self->fd[0], PERF_EVENT_IOC_ENABLE, 0));
@@ -331,7 +344,7 @@ TEST_F(overwrite, inherit_per_cpu)
 	ASSERT_EQ(0, status);
 	ASSERT_EQ(0, ioctl(self->fd[0], PERF_EVENT_IOC_DISABLE, 0));
 	ASSERT_EQ(1, ow_snapshot(self->page[0], &self->snap));
-	/* All of the buffer, but for what the tail is ahead. */
+	/* The buffer is full, but for the part that the tail has moved ahead. */
 	EXPECT_GE(PAGES * self->page_size / 16,
 		  count(&self->snap, PERF_RECORD_SAMPLE));
 	EXPECT_LE(PAGES * self->page_size / 16 * 63 / 64 - 1,
@@ -339,11 +352,11 @@ TEST_F(overwrite, inherit_per_cpu)
 	EXPECT_LE(1000 * 16, self->page[0]->data_head);
 }
 
-/* ---- where the tail is --------------------------------------------------- */
+/* Where the tail is */
 
 /*
- * As many old records go as needed, or those in the next 64th of the buffer, so
- * that not each record moves the tail; and not one more.
+ * The tail passes the old records whose space is needed. It may also pass those in the
+ * next 64th of the buffer, so that not every new record moves it. It passes no others.
  */
 TEST_F(overwrite, tail_is_exact)
 {
@@ -356,7 +369,7 @@ TEST_F(overwrite, tail_is_exact)
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		attr = sized_attr(OW_ATTR_OVERWRITE, sizes[i]);
-		fds[i] = ow_open(&attr, 0, -1);
+		fds[i] = event_open(&attr, 0, -1, 0);
 		ASSERT_LE(0, fds[i]);
 		if (i) {
 			ASSERT_EQ(0, set_output(fds[i], fds[0]));
@@ -413,7 +426,7 @@ static __u64 lost_in(struct ow_snapshot *s)
 	return lost;
 }
 
-/* Larger than the buffer: lost, counted, and said so in front of the next. */
+/* A record larger than the buffer is lost and counted. A LOST precedes the next one. */
 TEST_F(overwrite, too_large)
 {
 	ASSERT_OPEN(0, sized_attr(OW_ATTR_OVERWRITE, 16), -1);
@@ -439,8 +452,8 @@ TEST_F(overwrite, too_large)
 }
 
 /*
- * As large as the buffer: there is never room for a LOST in front, which must
- * not make it lost for ever; the LOST waits for a smaller record.
+ * If a record is as large as the buffer, a LOST never fits before it. The record must
+ * not be lost for this reason: the LOST waits for a smaller record.
  */
 TEST_F(overwrite, as_large_as_the_buffer)
 {
@@ -495,7 +508,7 @@ TEST_F(overwrite, pause_output)
 	EXPECT_EQ(lost, lost_in(&self->snap));
 }
 
-/* Woken for each watermark of bytes, whether or not somebody reads. */
+/* poll() reports each watermark of bytes, whether or not anybody reads. */
 TEST_F(overwrite, watermark)
 {
 	struct perf_event_attr attr = sized_attr(OW_ATTR_OVERWRITE, 256);
@@ -515,14 +528,14 @@ TEST_F(overwrite, watermark)
 			wakeups++;
 			EXPECT_EQ(POLLIN, p.revents);
 		}
-		/* poll() has taken it. */
+		/* The first poll() has consumed the wakeup. */
 		EXPECT_EQ(0, poll(&p, 1, 0));
 	}
-	/* 64 records of 256 bytes, the first time past 1024 bytes. */
+	/* 64 records of 256 bytes. The first wakeup comes after more than 1024. */
 	EXPECT_EQ(15, wakeups);
 }
 
-/* ---- buffers without the bit are as they were ---------------------------- */
+/* Buffers without the bit are as they were */
 
 TEST_F(overwrite, others_have_no_tail)
 {
@@ -544,7 +557,7 @@ TEST_F(overwrite, others_have_no_tail)
 	EXPECT_EQ(0, lost_of(self->fd[1]));
 }
 
-/* Without space the tail of user space decides, as ever. */
+/* If a writable buffer is full, user space must move the tail, as before. */
 TEST_F(overwrite, writable_buffers_do_not_overwrite)
 {
 	unsigned int i;

@@ -1,33 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a record costs in an overwrite buffer whose tail the kernel moves, beside
- * write_backward and beside a forward buffer whose reader keeps up; and how many
- * records are missed around a snapshot.
+ * The cost of a record in an overwrite buffer, compared with write_backward and with a
+ * forward buffer whose reader keeps up. Also the number of records that are missed
+ * around a snapshot.
  *
  *	overwrite_bench [ROUNDS]
  *
- * Each round takes all kinds of buffers in turn, the minimum of the rounds
- * counts, so that ratios of one run can be compared.  Odd and even rounds are
- * two measurements: how far their ratios are apart is the noise.  Fails if a
- * record costs more than 1.1 times what it costs in the other two.
+ * Each round measures all kinds of buffers in turn. The minimum of the rounds counts,
+ * so that ratios of one run can be compared. Odd and even rounds are two measurements:
+ * the difference of their ratios is the noise. Fails if a record costs more than 1.1
+ * times what it costs in the other two.
  *
  * In a virtual machine whose time counts instructions (QEMU: -icount shift=0,
  * one CPU) a nanosecond is an instruction, and there is no noise.
  */
 #define _GNU_SOURCE
-#include "defer.h"
-#include "overwrite.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "../kselftest.h"
+#include "lib/event.h"
+#include "lib/files.h"
+#include "lib/overwrite.h"
 
 #define PAGES		64
 #define ROUNDS		400
 /*
- * A multiple of the step in which the tail is moved: each batch of small records
- * has as many of them, so that the minimum is not that of a lucky one.
+ * A multiple of the step by which the tail moves: each batch of small records has the
+ * same number of steps, so that the minimum is not a batch with fewer steps.
  */
 #define BATCH_BYTES	(4 * 4096)
 #define MIN_BATCH	16
 #define MAX_RATIO	1.1
-/* More rounds are taken, but only so many times as many, while there is more. */
+/* With more noise, the number of rounds grows, at most by this factor. */
 #define MAX_NOISE	0.02
 #define MAX_FACTOR	8
 #define SNAPSHOTS	200
@@ -66,7 +81,7 @@ buffer_open(enum kind kind, unsigned int size, pid_t pid, int cpu)
 		.config		= tp,
 		.sample_period	= 1,
 		.sample_type	= PERF_SAMPLE_IDENTIFIER,
-		.read_format	= OW_FORMAT_LOST,
+		.read_format	= FORMAT_LOST,
 		.disabled	= 1,
 		/* Wakeups are not what is measured. */
 		.watermark	= 1,
@@ -80,12 +95,12 @@ buffer_open(enum kind kind, unsigned int size, pid_t pid, int cpu)
 	} else if (size == FIXED_SIZE) {
 		attr.sample_type |= PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 	}
-	*ow_attr_flags(&attr) |= kind_flags[kind];
-	b.fd = ow_open(&attr, pid, cpu);
+	*attr_flags(&attr) |= kind_flags[kind];
+	b.fd = event_open(&attr, pid, cpu, 0);
 	if (b.fd < 0)
 		die("perf_event_open");
-	b.page = ow_map(b.fd, PAGES, kind == FORWARD ? PROT_READ | PROT_WRITE :
-			PROT_READ);
+	b.page = event_map(b.fd, PAGES, kind == FORWARD ? PROT_READ | PROT_WRITE :
+			   PROT_READ);
 	if (b.page == MAP_FAILED)
 		die("mmap");
 	return b;
@@ -93,7 +108,7 @@ buffer_open(enum kind kind, unsigned int size, pid_t pid, int cpu)
 
 static void buffer_close(struct buffer *b)
 {
-	ow_unmap(b->page, PAGES);
+	event_unmap(b->page, PAGES);
 	close(b->fd);
 }
 
@@ -119,24 +134,24 @@ static __u64 batch(struct buffer *b, int kind, unsigned int n)
 		die("enable");
 	for (i = 0; i < 10; i++)
 		syscall(__NR_getpgid, 0);
-	start = ow_now();
+	start = now_nsec();
 	for (i = 0; i < n; i++)
 		syscall(__NR_getpgid, 0);
-	ns = ow_now() - start;
+	ns = now_nsec() - start;
 	if (ioctl(b->fd, PERF_EVENT_IOC_DISABLE, 0))
 		die("disable");
 	return ns;
 }
 
-/* The same without an event: what is not the record's. */
+/* The same without an event: the cost of the system calls alone. */
 static __u64 batch_base(unsigned int n)
 {
-	__u64 start = ow_now();
+	__u64 start = now_nsec();
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
 		syscall(__NR_getpgid, 0);
-	return ow_now() - start;
+	return now_nsec() - start;
 }
 
 static double ratio_to(const double *min, double base, enum kind kind)
@@ -179,7 +194,7 @@ static double cost(unsigned int size, unsigned int rounds)
 	}
 	for (i = 0; i < NR_KINDS; i++) {
 		b[i] = buffer_open(i, size, 0, -1);
-		/* All buffers are in the cache, or none; and full. */
+		/* Fill the buffer. Then all buffers are in the cache, or none is. */
 		do {
 			batch(&b[i], i, n);
 			head = b[i].page->data_head;
@@ -236,11 +251,11 @@ static void missed(enum kind kind, unsigned int size)
 		die("fork");
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		ow_pin(0);
+		pin_to_cpu(0);
 		for (;;)
 			syscall(__NR_getpgid, 0);
 	}
-	ow_pin(1);
+	pin_to_cpu(1);
 	b = buffer_open(kind, size, pid, -1);
 	snap.copy = malloc(b.page->data_size);
 	if (!snap.copy)
@@ -248,18 +263,18 @@ static void missed(enum kind kind, unsigned int size)
 	if (ioctl(b.fd, PERF_EVENT_IOC_ENABLE, 0))
 		die("enable");
 	/* Until it is full. */
-	end = ow_now() + 10 * OW_NSEC_PER_SEC;
+	end = now_nsec() + 10 * NSEC_PER_SEC;
 	for (;;) {
 		got = __atomic_load_n(&b.page->data_head, __ATOMIC_ACQUIRE);
 		if (kind == BACKWARD)
 			got = -got;
 		if (got > 2 * b.page->data_size)
 			break;
-		if (ow_now() > end)
+		if (now_nsec() > end)
 			ksft_exit_fail_msg("the writer does not write\n");
 	}
 	for (i = 0; i < SNAPSHOTS; i++) {
-		start = ow_now();
+		start = now_nsec();
 		if (kind == BACKWARD) {
 			/* As perf does: pause, copy, go on. */
 			if (ioctl(b.fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1))
@@ -279,7 +294,7 @@ static void missed(enum kind kind, unsigned int size)
 				ksft_exit_fail_msg("broken positions\n");
 			bytes += snap.end - snap.start;
 		}
-		ns += ow_now() - start;
+		ns += now_nsec() - start;
 		usleep(2000);
 	}
 	if (read(b.fd, v, sizeof(v)) != sizeof(v))
@@ -311,11 +326,11 @@ int main(int argc, char **argv)
 	ksft_print_header();
 	if (why)
 		ksft_exit_skip("%s\n", why);
-	tp = defer_tracepoint(TP);
+	tp = tracepoint_id(TP);
 	if (tp < 0)
 		ksft_exit_skip("no tracepoint %s\n", TP);
 	ksft_set_plan(ARRAY_SIZE(sizes) + ARRAY_SIZE(snapshot_sizes));
-	ow_pin(0);
+	pin_to_cpu(0);
 	for (i = 0; i < ARRAY_SIZE(sizes); i++)
 		ksft_test_result(cost(sizes[i], rounds) <= MAX_RATIO,
 				 "a record of %u bytes costs at most %.1f times as much\n",

@@ -2,7 +2,7 @@
 /*
  * Reading a buffer that the kernel overwrites (perf_event_attr::overwrite).
  *
- * Records the page faults of its own and prints the last ones. The program is
+ * Records its own page faults and prints the last ones. The program is
  * the example of Documentation/userspace-api/perf_ring_buffer.rst.
  */
 #include <errno.h>
@@ -68,7 +68,7 @@ int main(void)
 		perror("mmap");
 		return 1;
 	}
-	/* One fault for each page, where pages could be huge. */
+	/* Get one fault for each page: do not use huge pages. */
 	madvise(area, FAULTS * page_size, MADV_NOHUGEPAGE);
 	last = (unsigned long)area + (FAULTS - 1) * page_size;
 
@@ -78,7 +78,8 @@ int main(void)
 	len = snapshot(page, copy, &records);
 	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
 	if (len < 0) {
-		fprintf(stderr, "overwritten %d times\n", SNAPSHOT_TRIES);
+		fprintf(stderr, "the buffer was overwritten during each of %d copies\n",
+			SNAPSHOT_TRIES);
 		return 1;
 	}
 
@@ -96,7 +97,7 @@ int main(void)
 	printf("%lu records in %ld bytes of %zu\n", n, len,
 	       DATA_PAGES * page_size);
 
-	/* What has happened last is there: that is what it is for. */
+	/* The last fault must be there: this is the purpose of the buffer. */
 	if (!found) {
 		fprintf(stderr, "the last fault is missing\n");
 		return 1;

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The 32-bit half of overwrite_positions: no C library.  Says by write() what is wrong. */
+/*
+ * The 32-bit half of overwrite_positions. Writes the numbers of failed cases to stdout.
+ */
 #include <stddef.h>
 
-void *memcpy(void *to, const void *from, size_t n);
+#include "lib/positions.h"
+#include "lib/start32.h"
 
-#include "overwrite_positions.h"
-
-asm(".globl _start\n"
-"_start:\n"
-"	xor	%ebp, %ebp\n"
-"	and	$-16, %esp\n"
-"	call	main\n"
-"	mov	%eax, %ebx\n"
-"	mov	$1, %eax\n"
-"	int	$0x80\n");
-
-/* What the compiler may call. */
+/* The compiler may generate calls of it. */
 void *memcpy(void *to, const void *from, size_t n)
 {
 	char *dst = to;
@@ -29,16 +21,14 @@ void *memcpy(void *to, const void *from, size_t n)
 static void write_number(int number)
 {
 	char text[16];
-	int i = sizeof(text), ret;
+	int i = sizeof(text);
 
 	text[--i] = '\n';
 	do {
 		text[--i] = '0' + number % 10;
 		number /= 10;
 	} while (number);
-	asm volatile("int $0x80" : "=a" (ret)
-		     : "0" (4), "b" (1), "c" (text + i), "d" (sizeof(text) - i)
-		     : "memory");
+	sys3(NR_WRITE32, 1, text + i, sizeof(text) - i);
 }
 
 int main(void)

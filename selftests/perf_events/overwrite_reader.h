@@ -36,8 +36,8 @@ static inline __u64 read_position(const __u64 *position)
 }
 
 /*
- * How many bytes @to is ahead of @from.  On a 32-bit kernel, which only 32-bit
- * programs can meet, positions wrap around at 4 GiB, and upper halves are 0.
+ * How many bytes @to is ahead of @from.  On a 32-bit kernel, which runs only 32-bit
+ * programs, positions wrap around at 4 GiB, and upper halves are 0.
  */
 static inline __u64 distance(__u64 to, __u64 from)
 {
@@ -65,13 +65,13 @@ static inline long snapshot(const struct perf_event_mmap_page *page, char *copy,
 	int i;
 
 	for (i = 0; i < SNAPSHOT_TRIES; i++) {
-		/* (C), in front of data_tail and of the data. */
+		/* (C), before data_tail and the data are read. */
 		head = read_position(&page->data_head);
 		tail = read_position(&page->data_tail);
 		len = distance(head, tail);
-		/* Nothing was ever written, if that stays so. */
+		/* If both positions remain 0, nothing was ever written. */
 		empty = !head && !tail;
-		/* Or so much was written since head was read. */
+		/* The tail has reached or passed this head: start again. */
 		if (!len || len > size)
 			continue;
 
@@ -82,7 +82,7 @@ static inline long snapshot(const struct perf_event_mmap_page *page, char *copy,
 		memcpy(copy, data + start, first);
 		memcpy(copy + first, data, len - first);
 
-		/* (F): what was copied is at least as old as this tail. */
+		/* (F): read the new tail after the data was copied. */
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		passed = distance(read_position(&page->data_tail), tail);
 		if (passed >= len)

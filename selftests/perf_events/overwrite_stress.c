@@ -3,17 +3,32 @@
  * A reader takes snapshots of an overwrite buffer as fast as it can while
  * records of all sizes are written in task, IRQ and NMI context, which nest.
  *
- * What is accepted must be whole: each sample says how often its event has
- * happened (READ) and how many of its records were lost (FORMAT_LOST), so that
- * a missing record shows, and whatever a record's size depends on must match it.
- * What two snapshots have in common must be the same bytes.
+ * Each accepted record must be whole. Each sample has the count of its event (READ) and
+ * the number of lost records (FORMAT_LOST), so the test detects a missing record. The
+ * contents of a sample must match its size. Two snapshots must have the same bytes
+ * where they overlap.
  *
  * OVERWRITE_STRESS_SECONDS says how long each variant runs (3).
  */
 #define _GNU_SOURCE
-#include "defer.h"
-#include "overwrite.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
 #include "../kselftest_harness.h"
+#include "lib/event.h"
+#include "lib/files.h"
+#include "lib/overwrite.h"
 
 #define WRITER_CPU	0
 #define READER_CPU	1
@@ -84,7 +99,7 @@ STRESS(1);
 STRESS(2);
 STRESS(64);
 
-/* ---- the writer ---------------------------------------------------------- */
+/* The writer */
 
 /* The user stack of the sample is, but for its first part, full of @n. */
 static __attribute__((noinline)) void write_record(unsigned int which, __u64 n)
@@ -111,7 +126,7 @@ static void writer(int fd, unsigned int nr_task)
 	char c;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (ow_pin(WRITER_CPU))
+	if (pin_to_cpu(WRITER_CPU) < 0)
 		_exit(1);
 	if (read(fd, &c, 1) != 1)
 		_exit(1);
@@ -120,7 +135,7 @@ static void writer(int fd, unsigned int nr_task)
 
 		r = r * 1103515245 + 12345;
 		which = (r >> 16) % nr_task + 1;
-		/* Most of the time is for small ones. */
+		/* Most records are small. */
 		if (which > 2 && (r >> 24) % 8)
 			which = which % 2 + 1;
 		if (which > 2)
@@ -130,7 +145,7 @@ static void writer(int fd, unsigned int nr_task)
 	}
 }
 
-/* ---- events -------------------------------------------------------------- */
+/* Events */
 
 static int
 add_event(struct __test_metadata *_metadata,
@@ -147,19 +162,19 @@ add_event(struct __test_metadata *_metadata,
 		.sample_type	= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID |
 				  PERF_SAMPLE_TIME | PERF_SAMPLE_READ |
 				  sample_type,
-		.read_format	= OW_FORMAT_LOST,
+		.read_format	= FORMAT_LOST,
 		.disabled	= 1,
 		.sample_stack_user = dump,
 	};
 
 	if (dump)
 		attr.sample_type |= PERF_SAMPLE_STACK_USER;
-	*ow_attr_flags(&attr) |= OW_ATTR_OVERWRITE;
+	*attr_flags(&attr) |= OW_ATTR_OVERWRITE;
 	e->source = source;
 	e->dump = dump;
 	e->sample_type = attr.sample_type;
-	e->fd = ow_open(&attr, self->writer,
-			variant->per_task ? -1 : WRITER_CPU);
+	e->fd = event_open(&attr, self->writer,
+			   variant->per_task ? -1 : WRITER_CPU, 0);
 	if (e->fd < 0) {
 		TH_LOG("%s: %s", source_names[source], strerror(errno));
 		return -1;
@@ -170,7 +185,7 @@ add_event(struct __test_metadata *_metadata,
 	if (self->nr_events > 1)
 		return ioctl(e->fd, PERF_EVENT_IOC_SET_OUTPUT,
 			     self->events[0].fd);
-	self->page = ow_map(e->fd, variant->pages, PROT_READ);
+	self->page = event_map(e->fd, variant->pages, PROT_READ);
 	return self->page == MAP_FAILED ? -1 : 0;
 }
 
@@ -190,14 +205,14 @@ FIXTURE_SETUP(stress)
 		SKIP(return, "%s", why);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		SKIP(return, "needs two CPUs");
-	task = DEFER_TRACEPOINT(TP_TASK);
-	irq = DEFER_TRACEPOINT(TP_IRQ);
-	nmi = DEFER_TRACEPOINT(TP_NMI);
-	why = defer_module_load(NMI_MODULE);
+	task = TRACEPOINT_ID(TP_TASK);
+	irq = TRACEPOINT_ID(TP_IRQ);
+	nmi = TRACEPOINT_ID(TP_NMI);
+	why = module_load(NMI_MODULE);
 	if (why)
 		SKIP(return, "%s", why);
 	self->module = true;
-	pmu = defer_pmu_type(NMI_MODULE);
+	pmu = pmu_type(NMI_MODULE);
 	ASSERT_LE(0, pmu);
 
 	size = variant->pages * sysconf(_SC_PAGESIZE);
@@ -206,7 +221,7 @@ FIXTURE_SETUP(stress)
 	ASSERT_NE(NULL, self->snap.copy);
 	ASSERT_NE(NULL, self->image);
 
-	/* The largest would be nothing but lost in the small buffers. */
+	/* Small buffers would lose all of the largest records. */
 	self->nr_task = variant->pages > 4 ? TASK_EVENTS : TASK_EVENTS - 1;
 	ASSERT_EQ(0, pipe(self->ready));
 	self->writer = fork();
@@ -250,16 +265,16 @@ FIXTURE_TEARDOWN(stress)
 		kill(self->writer, SIGKILL);
 		waitpid(self->writer, NULL, 0);
 	}
-	ow_unmap(self->page, variant->pages);
+	event_unmap(self->page, variant->pages);
 	for (i = 0; i < self->nr_events; i++)
 		close(self->events[i].fd);
 	free(self->snap.copy);
 	free(self->image);
 	if (self->module)
-		EXPECT_EQ(0, defer_module_unload(NMI_MODULE));
+		EXPECT_EQ(0, module_unload(NMI_MODULE));
 }
 
-/* ---- the reader ---------------------------------------------------------- */
+/* The reader */
 
 #define BAD(...) do {							\
 	snprintf(self->why, sizeof(self->why), __VA_ARGS__);		\
@@ -346,7 +361,7 @@ static bool check_sample(FIXTURE_DATA(stress) *self,
 		BAD("%s: %zd words are left", source_names[e->source], end - p);
 
 	if (e->seen) {
-		/* Clocks count nanoseconds, all others themselves. */
+		/* Clocks count nanoseconds, other events count their occurrences. */
 		if (e->source == IRQ_CLOCK || e->source == NMI_CLOCK) {
 			if (count < e->count || lost < e->lost)
 				BAD("the clock has stepped back");
@@ -366,7 +381,7 @@ static bool check_sample(FIXTURE_DATA(stress) *self,
 	return true;
 }
 
-/* Compares with the last snapshot and takes its place. */
+/* Compares the snapshot with the last one, then replaces the last one. */
 static bool check_image(FIXTURE_DATA(stress) *self)
 {
 	const unsigned long size = self->page->data_size;
@@ -437,14 +452,14 @@ TEST_F_TIMEOUT(stress, snapshots, 900)
 	__u64 dropped = 0, totals[NR_SOURCES] = {}, lost = 0, end;
 	unsigned int i;
 
-	ASSERT_EQ(0, ow_pin(READER_CPU));
+	ASSERT_LE(0, pin_to_cpu(READER_CPU));
 	for (i = 0; i < self->nr_events; i++)
 		ASSERT_EQ(0, ioctl(self->events[i].fd,
 				   PERF_EVENT_IOC_ENABLE, 0));
 	ASSERT_EQ(1, write(self->ready[1], "", 1));
-	end = ow_now() + (seconds ? strtoul(seconds, NULL, 0) :
-			  DEFAULT_SECONDS) * OW_NSEC_PER_SEC;
-	while (ow_now() < end) {
+	end = now_nsec() + (seconds ? strtoul(seconds, NULL, 0) :
+			    DEFAULT_SECONDS) * NSEC_PER_SEC;
+	while (now_nsec() < end) {
 		int ret = ow_snapshot(self->page, &self->snap);
 
 		ASSERT_LE(0, ret) {
@@ -473,7 +488,7 @@ TEST_F_TIMEOUT(stress, snapshots, 900)
 		lost += v[1];
 		totals[self->events[i].source] += self->events[i].total;
 	}
-	TH_LOG("%lu snapshots, %lu records (task %llu, irq %llu, nmi %llu, cpu-clock %llu, nmi clock %llu), %lu times overwritten altogether, %llu bytes dropped, %llu records lost by nesting, %llu bytes written",
+	TH_LOG("%lu snapshots, %lu records (task %llu, irq %llu, nmi %llu, cpu-clock %llu, nmi clock %llu), %lu times overwritten completely, %llu bytes dropped, %llu records lost by nesting, %llu bytes written",
 	       taken, records, totals[TASK], totals[IRQ], totals[NMI],
 	       totals[IRQ_CLOCK], totals[NMI_CLOCK], lapped, dropped, lost,
 	       (unsigned long long)self->page->data_head);
@@ -485,7 +500,7 @@ TEST_F_TIMEOUT(stress, snapshots, 900)
 			TH_LOG("no record of %s", source_names[i]);
 		}
 	}
-	/* The buffer was overwritten many times, or nothing is shown. */
+	/* The buffer was overwritten many times. Otherwise the test proves nothing. */
 	EXPECT_LT(10 * self->page->data_size, self->page->data_head);
 }
 

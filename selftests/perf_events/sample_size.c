@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Samples whose size user space has a say in: it must be a multiple of 8, what is
- * written must be what perf_event_header::size says, and one that does not fit
- * into its 16 bits must be lost, and counted.  Otherwise the reader takes the
+ * Samples whose size user space can influence. The size must be a multiple of 8, and
+ * must match the bytes that are written. A sample whose size does not fit into
+ * perf_event_header::size must be counted as lost. Otherwise the reader takes the
  * middle of a sample for the next record.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,32 +16,19 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "../kselftest_harness.h"
-#include "bpf.h"
+#include "lib/bpf.h"
+#include "lib/event.h"
+#include "lib/files.h"
 
 #define PAGES		64
-#define FORMAT_LOST	_BITULL(4)
 #define CPU		0
 
-static int event_open(struct perf_event_attr *attr, pid_t pid, int cpu)
+static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu)
 {
 	attr->size = sizeof(*attr);
-	return syscall(__NR_perf_event_open, attr, pid, cpu, -1,
-		       PERF_FLAG_FD_CLOEXEC);
-}
-
-static void *event_map(int fd, int prot)
-{
-	return mmap(NULL, (1 + PAGES) * sysconf(_SC_PAGESIZE), prot, MAP_SHARED,
-		    fd, 0);
-}
-
-static void event_unmap(void *page)
-{
-	if (page && page != MAP_FAILED)
-		munmap(page, (1 + PAGES) * sysconf(_SC_PAGESIZE));
+	return event_open(attr, pid, cpu, 0);
 }
 
 /* A word of the stream; everything in it is a multiple of 8. */
@@ -66,9 +51,9 @@ header_at(const struct perf_event_mmap_page *page, __u64 pos)
 	return header;
 }
 
-/* ---- user stacks --------------------------------------------------------- */
+/* User stacks */
 
-/* More than is left above the stack pointers below, but for one. */
+/* Larger than the dump of each variant except the last one. */
 #define STACK_USER	1024
 #define PERIOD_NSEC	1000000
 #define MIN_NSEC	(30ULL * PERIOD_NSEC)
@@ -81,9 +66,9 @@ FIXTURE(ustack) {
 };
 
 FIXTURE_VARIANT(ustack) {
-	/* How far below the end of user space the stack pointer is. */
+	/* Bytes from the stack pointer to the end of user space. */
 	unsigned int	below;
-	/* How much of it must be dumped. */
+	/* Bytes that must be dumped. */
 	unsigned int	dump;
 	bool		backward;
 };
@@ -123,7 +108,7 @@ static unsigned long find_task_size(void)
 	return p == at ? large : (1UL << 47) - page_size;
 }
 
-/* Spends its time without a stack. */
+/* Loop with the given stack pointer. */
 static void spin(unsigned long sp)
 {
 	unsigned long saved, n = SPINS;
@@ -166,24 +151,24 @@ FIXTURE_SETUP(ustack)
 	self->task_size = find_task_size();
 	if (!self->task_size)
 		SKIP(return, "no code for this architecture");
-	self->fd = event_open(&attr, 0, -1);
+	self->fd = open_event(&attr, 0, -1);
 	ASSERT_LE(0, self->fd) {
 		TH_LOG("perf_event_open: %s", strerror(errno));
 	}
-	self->page = event_map(self->fd, variant->backward ? PROT_READ :
-			       PROT_READ | PROT_WRITE);
+	self->page = event_map(self->fd, PAGES, variant->backward ?
+			       PROT_READ : PROT_READ | PROT_WRITE);
 	ASSERT_NE(MAP_FAILED, self->page);
 }
 
 FIXTURE_TEARDOWN(ustack)
 {
-	event_unmap(self->page);
+	event_unmap(self->page, PAGES);
 	close(self->fd);
 }
 
 TEST_F(ustack, size)
 {
-	/* Header, TID, size; and, if there is a dump, what came of it. */
+	/* Header, TID, size and, if there is a dump, its dynamic size. */
 	const unsigned int fixed = 8 + 8 + 8 + (variant->dump ? 8 : 0);
 	unsigned int samples = 0, edge = 0, lost = 0;
 	struct perf_event_header header;
@@ -191,7 +176,7 @@ TEST_F(ustack, size)
 	bool some;
 
 	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_ENABLE, 0));
-	/* On a slow machine there may be no sample for long. */
+	/* On a slow machine, the first sample may take long to come. */
 	do {
 		spin(self->task_size - variant->below);
 		ASSERT_EQ(sizeof(nsec), read(self->fd, &nsec, sizeof(nsec)));
@@ -200,7 +185,7 @@ TEST_F(ustack, size)
 	} while (nsec < MIN_NSEC || (!some && nsec < 100ULL * MIN_NSEC));
 	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_DISABLE, 0));
 
-	/* Backward it begins at the head and ends where it began. */
+	/* A backward buffer is read from its head to position 0. */
 	pos = variant->backward ? self->page->data_head : 0;
 	end = variant->backward ? 0 : self->page->data_head;
 	ASSERT_GE(self->page->data_size, end - pos) {
@@ -220,7 +205,7 @@ TEST_F(ustack, size)
 		samples++;
 		ASSERT_EQ(getpid(), (pid_t)word_at(self->page, pos + 8));
 		stack = word_at(self->page, pos + 16);
-		/* Before and after it is on its own stack. */
+		/* Outside of spin(), the task uses its own stack. */
 		if (stack == STACK_USER && variant->dump != STACK_USER)
 			continue;
 		edge++;
@@ -234,14 +219,14 @@ TEST_F(ustack, size)
 	}
 }
 
-/* ---- what other parts leave for the user stack --------------------------- */
+/* User stacks in samples with other large parts */
 
 /* The largest size of a dump that may be asked for, and of a sample */
 #define STACK_USER_MAX	65528
 #define SAMPLE_MAX	65528
-/* As many fit into the buffer. */
+/* This many fit into the buffer. */
 #define LARGE_SAMPLES	3
-/* All registers that any sample may have: flags to r15, without segments */
+/* Registers that every sample may have: ax to r15, without ds, es, fs, gs */
 #define REGS		(_BITULL(24) - 1 - 0xf000)
 
 TEST(large_stack_and_registers)
@@ -271,14 +256,14 @@ TEST(large_stack_and_registers)
 #ifndef __x86_64__
 	SKIP(return, "no mask of registers for this architecture");
 #endif
-	fd = event_open(&attr, 0, -1);
+	fd = open_event(&attr, 0, -1);
 	ASSERT_LE(0, fd) {
 		TH_LOG("perf_event_open: %s", strerror(errno));
 	}
-	page = event_map(fd, PROT_READ | PROT_WRITE);
+	page = event_map(fd, PAGES, PROT_READ | PROT_WRITE);
 	ASSERT_NE(MAP_FAILED, page);
 
-	/* It disables itself after so many. */
+	/* The event disables itself after this many samples. */
 	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_REFRESH, LARGE_SAMPLES));
 	for (tries = 0; tries < 1000; tries++) {
 		for (volatile unsigned int i = 0; i < SPINS; i++)
@@ -300,33 +285,22 @@ TEST(large_stack_and_registers)
 		samples++;
 	}
 	EXPECT_EQ(LARGE_SAMPLES, samples);
-	event_unmap(page);
+	event_unmap(page, PAGES);
 	close(fd);
 }
 
-/* ---- what other parts leave for the callchain ---------------------------- */
+/* Callchains that do not fit into a sample */
 
-#define MAX_STACK	"/proc/sys/kernel/perf_event_max_stack"
 /* More entries than fit into a sample. */
 #define DEEP		10000
 
 static int max_stack(int val)
 {
-	char text[16] = {};
-	ssize_t len;
-	int fd, old;
+	long old;
 
-	fd = open(MAX_STACK, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
+	if (read_long(SYSCTL_MAX_STACK, &old) || write_long(SYSCTL_MAX_STACK, val))
 		return -1;
-	len = read(fd, text, sizeof(text) - 1);
-	old = atoi(text);
-	if (len > 0)
-		len = snprintf(text, sizeof(text), "%d", val);
-	if (len > 0)
-		len = pwrite(fd, text, len, 0);
-	close(fd);
-	return len > 0 ? old : -1;
+	return old;
 }
 
 /* A frame for each call, and a page fault in the innermost one. */
@@ -337,7 +311,7 @@ static void fault_deep(unsigned int depth, volatile char *page)
 		fault_deep(depth - 1, page);
 	else
 		*page = 1;
-	/* Not a jump. */
+	/* Prevent a tail call. */
 	__asm__ volatile("" ::: "memory");
 }
 
@@ -347,7 +321,7 @@ FIXTURE(deep) {
 
 FIXTURE_VARIANT(deep) {
 	__u64		type;
-	/* Words of the sample beside header and callchain's entries. */
+	/* Words of the sample without its header and the callchain's entries. */
 	unsigned int	words;
 };
 
@@ -368,7 +342,7 @@ FIXTURE_VARIANT_ADD(deep, registers) {
 
 FIXTURE_VARIANT_ADD(deep, user_stack) {
 	.type	= PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-	/* Of the stack there is the size, 0. */
+	/* The only word of the stack is its size, 0. */
 	.words	= 1 + 1 + 1 + __builtin_popcountll(REGS) + 1,
 };
 
@@ -379,7 +353,7 @@ FIXTURE_SETUP(deep)
 		SKIP(return, "must be run as root");
 	self->old_max = max_stack(DEEP);
 	if (self->old_max < 0)
-		SKIP(return, "cannot change " MAX_STACK ": %s", strerror(errno));
+		SKIP(return, "cannot change " SYSCTL_MAX_STACK ": %s", strerror(errno));
 }
 
 FIXTURE_TEARDOWN(deep)
@@ -388,7 +362,7 @@ FIXTURE_TEARDOWN(deep)
 		EXPECT_EQ(DEEP, max_stack(self->old_max));
 }
 
-/* Of the callchain as much is there as fits, to the last entry. */
+/* The sample contains as many entries of the callchain as fit. */
 TEST_F(deep, size)
 {
 	struct perf_event_attr attr = {
@@ -418,21 +392,21 @@ TEST_F(deep, size)
 		attr.sample_regs_intr = REGS;
 	if (variant->type & PERF_SAMPLE_STACK_USER)
 		attr.sample_stack_user = STACK_USER_MAX;
-	/* What comes in front of the number of entries. */
+	/* Words before the number of entries. */
 	at = 1 + __builtin_popcountll(variant->type & (PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 						       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR));
 
-	fd = event_open(&attr, 0, -1);
+	fd = open_event(&attr, 0, -1);
 	ASSERT_LE(0, fd) {
 		TH_LOG("perf_event_open: %s", strerror(errno));
 	}
-	page = event_map(fd, PROT_READ | PROT_WRITE);
+	page = event_map(fd, PAGES, PROT_READ | PROT_WRITE);
 	ASSERT_NE(MAP_FAILED, page);
 	fault = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, fault);
 
-	/* The stack itself has no faults then. */
+	/* Fault in the stack before the event is enabled. */
 	fault_deep(DEEP, &dummy);
 	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
 	fault_deep(DEEP, fault);
@@ -453,13 +427,13 @@ TEST_F(deep, size)
 	EXPECT_LE(1, large);
 
 	munmap(fault, page_size);
-	event_unmap(page);
+	event_unmap(page, PAGES);
 	close(fd);
 }
 
-/* ---- raw data ------------------------------------------------------------ */
+/* Raw data */
 
-/* header.size is what a sample with so much raw data takes. */
+/* Sizes of raw data. RAW_MAX is the largest that fits into header.size. */
 #define RAW_SMALL	100
 #define RAW_MAX		(65528 - 8 - 4)
 #define RAW_HUGE	70000
@@ -521,9 +495,9 @@ FIXTURE_SETUP(raw)
 	CPU_ZERO(&set);
 	CPU_SET(CPU, &set);
 	ASSERT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
-	self->fd = event_open(&attr, -1, CPU);
+	self->fd = open_event(&attr, -1, CPU);
 	ASSERT_LE(0, self->fd);
-	self->page = event_map(self->fd, PROT_READ | PROT_WRITE);
+	self->page = event_map(self->fd, PAGES, PROT_READ | PROT_WRITE);
 	ASSERT_NE(MAP_FAILED, self->page);
 	update.map_fd = self->events;
 	update.key = (uintptr_t)&key;
@@ -533,13 +507,13 @@ FIXTURE_SETUP(raw)
 
 FIXTURE_TEARDOWN(raw)
 {
-	event_unmap(self->page);
+	event_unmap(self->page, PAGES);
 	close(self->fd);
 	close(self->events);
 	close(self->values);
 }
 
-/* Returns what the helper does. */
+/* Returns the helper's return value. */
 static int output(struct __test_metadata *_metadata, FIXTURE_DATA(raw) *self,
 		  unsigned int size)
 {
@@ -592,11 +566,11 @@ TEST_F(raw, size)
 	EXPECT_EQ(2, v[1]);
 }
 
-/* ---- what one event asks for is not for the next ------------------------- */
+/* Sample data of one event must not be used for the next */
 
 TEST(software_events)
 {
-	/* Whichever order they are in, one of small comes behind one of large. */
+	/* Whatever the order, a small sample follows a large one. */
 	static const __u64 types[] = {
 		PERF_SAMPLE_TID,
 		PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_STACK_USER,
@@ -626,11 +600,11 @@ TEST(software_events)
 
 		if (types[i] & PERF_SAMPLE_STACK_USER)
 			attr.sample_stack_user = STACK_USER;
-		fd[i] = event_open(&attr, 0, -1);
+		fd[i] = open_event(&attr, 0, -1);
 		ASSERT_LE(0, fd[i]) {
 			TH_LOG("perf_event_open: %s", strerror(errno));
 		}
-		page[i] = event_map(fd[i], PROT_READ | PROT_WRITE);
+		page[i] = event_map(fd[i], PAGES, PROT_READ | PROT_WRITE);
 		ASSERT_NE(MAP_FAILED, page[i]);
 	}
 
@@ -655,7 +629,7 @@ TEST(software_events)
 			EXPECT_EQ(!small, header.size > 8 + 8 + STACK_USER);
 		}
 		EXPECT_LE(1, samples);
-		event_unmap(page[i]);
+		event_unmap(page[i], PAGES);
 		close(fd[i]);
 	}
 	munmap(fault, page_size);

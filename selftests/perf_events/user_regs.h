@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Between user_regs and its 32-bit half. */
+/* Shared by user_regs, user_regs_compat and its 32-bit program. */
 #ifndef SELFTESTS_PERF_EVENTS_USER_REGS_H
 #define SELFTESTS_PERF_EVENTS_USER_REGS_H
 
-/* What the general registers hold while a target runs, unless it is said. */
+/* Values of the general registers in a target, if not stated otherwise. */
 #define WANT_BX		0x1b1b0001
 #define WANT_SI		0x1e1e0002
 #define WANT_DI		0x1f1f0003
@@ -13,7 +13,7 @@
 /* Words at the stack pointer. */
 #define WANT_WORD(i)	(0x5a5a0000 + (i))
 #define WANT_WORDS	8
-/* Which of them counts, as r12 or edi does */
+/* The word that counts, like r12 or edi */
 #define COUNT_WORD	1
 
 /* How the 32-bit half is to enter the kernel: its first argument */
@@ -22,20 +22,20 @@
 #define ENTER_SYSCALL	'c'
 #define ENTER_SPIN	's'
 
-/* What it says about itself. */
+/* The report of the 32-bit program about itself. */
 struct user_regs_target {
-	/* What it runs for ever, and behind the system call, if there is one. */
+	/* Its loop, and the address after the system call, if there is one. */
 	unsigned int start;
 	unsigned int end;
 	unsigned int after;
-	/* Where edi is ahead of the word on the stack */
+	/* Address at which edi has counted, but not the stack */
 	unsigned int count;
-	/* Where the vDSO goes on after SYSENTER and SYSCALL; else as after. */
+	/* Address in the vDSO after SYSENTER or SYSCALL; 0 without the vDSO. */
 	unsigned int landing_pad;
-	/* The stack pointer; at the landing pad. */
+	/* The stack pointer in the loop, and at the landing pad. */
 	unsigned int sp;
 	unsigned int landing_sp;
-	/* bp, and where the two frames from there return to. */
+	/* bp, and the return address of the frame there. */
 	unsigned int bp;
 	unsigned int ret;
 };

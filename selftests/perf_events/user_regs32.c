@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The 32-bit half of user_regs: no C library. Says what its registers and its
- * stack are, and then enters the kernel in one way, again and again.
+ * The 32-bit program of user_regs_compat, without a C library. It reports its registers
+ * and its stack, and then enters the kernel in one way, again and again.
  */
+#include "lib/start32.h"
 #include "user_regs.h"
 
 #define STR_(x)	#x
 #define STR(x)	STR_(x)
 
-/* What a frame pointer is to point at: one frame, and the outermost. */
+/* Frames for bp: one, and the outermost. */
 static unsigned int frames[4];
 /* Above the stack pointer there are words that are known. */
 static unsigned int stack[64 + WANT_WORDS];
@@ -62,32 +63,7 @@ TARGET(syscall,	"	mov	$64, %eax\n"
 		"	syscall\n");
 TARGET(spin,	"	pause\n");
 
-asm("	.pushsection .text, \"ax\"\n"
-"	.globl	_start\n"
-"_start:\n"
-"	mov	%esp, %eax\n"
-"	xor	%ebp, %ebp\n"
-"	and	$-16, %esp\n"
-"	sub	$12, %esp\n"
-"	push	%eax\n"
-"	call	main\n"
-"	mov	%eax, %ebx\n"
-"	mov	$1, %eax\n"
-"	int	$0x80\n"
-"	ud2\n"
-"	.popsection\n"
-);
-
-static int sys_write(const void *data, int size)
-{
-	int ret;
-
-	asm volatile("int $0x80" : "=a" (ret)
-		     : "a" (4), "b" (1), "c" (data), "d" (size) : "memory");
-	return ret;
-}
-
-/* Behind the int $0x80 of __kernel_vsyscall, which AT_SYSINFO tells. */
+/* The address after the int $0x80 of __kernel_vsyscall (AT_SYSINFO). */
 static unsigned int landing_pad(unsigned int *sp)
 {
 	unsigned int i;
@@ -114,7 +90,7 @@ static unsigned int landing_pad(unsigned int *sp)
 	target.after = (unsigned int)name ## _after;			\
 	target.count = (unsigned int)name ## _count;			\
 	target.landing_pad = vdso ? landing_pad(sp) : 0;		\
-	if (sys_write(&target, sizeof(target)) != sizeof(target))	\
+	if (sys3(NR_WRITE32, 1, &target, sizeof(target)) != sizeof(target)) \
 		return 2;						\
 	name ## _start(&stack[64], frames);				\
 } while (0)

@@ -5,12 +5,30 @@
  * stack, and what unregistering promises.
  */
 #define _GNU_SOURCE
-#include "../perf_events/defer.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
-#include "unwind_client.h"
-#include "../kselftest_harness.h"
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#define BITS	10
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "../kselftest_harness.h"
+#include "../perf_events/lib/defer.h"
+#include "../perf_events/lib/event.h"
+#include "../perf_events/lib/files.h"
+#include "../perf_events/lib/known_stack.h"
+#include "lib/client.h"
+#include "unwind_client.h"
+
+#define BITS	REQUEST_BITS
 #define ID	0x2b1
 
 FIXTURE(client) {
@@ -25,22 +43,22 @@ FIXTURE_SETUP(client)
 	const char *why;
 
 	self->fd = -1;
-	if (!DEFER_HAVE_WALK)
+	if (!HAVE_KNOWN_STACK)
 		SKIP(return, "no known-stack code for this architecture");
 	if (geteuid())
 		SKIP(return, "must be run as root");
 	if (access(DEFER_SYSCTL, R_OK))
 		SKIP(return, "kernel built without deferred unwinding");
 	self->unload = access("/sys/module/unwind_client", F_OK);
-	why = defer_module_load("unwind_client");
+	why = module_load("unwind_client");
 	if (why)
 		SKIP(return, "%s", why);
 	self->fd = open(UNWIND_CLIENT_DEVICE, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, self->fd) {
 		TH_LOG("%s: %s", UNWIND_CLIENT_DEVICE, strerror(errno));
 	}
-	/* Timers and other CPUs must not decide what happens here. */
-	ASSERT_LE(0, defer_pin(-1));
+	/* A move to another CPU would cause another delivery. */
+	ASSERT_LE(0, pin_to_cpu(-1));
 }
 
 FIXTURE_TEARDOWN(client)
@@ -48,7 +66,7 @@ FIXTURE_TEARDOWN(client)
 	if (self->fd >= 0)
 		close(self->fd);
 	if (self->unload)
-		EXPECT_EQ(0, defer_module_unload("unwind_client"));
+		EXPECT_EQ(0, module_unload("unwind_client"));
 }
 
 static int get_state(int fd, unsigned int client,
@@ -57,35 +75,6 @@ static int get_state(int fd, unsigned int client,
 	memset(st, 0, sizeof(*st));
 	st->client = client;
 	return ioctl(fd, UNWIND_CLIENT_STATE, st);
-}
-
-/* From a known stack; returns what unwind_deferred_request() returned. */
-static int request(int fd, unsigned int client, enum unwind_client_ctx ctx,
-		   __u64 id)
-{
-	int ret, again;
-
-	for (again = 0; again < 100; again++) {
-		ret = defer_walk_syscall(id, BITS, __NR_ioctl, fd,
-					 UNWIND_CLIENT_REQUEST(client, ctx));
-		/* The softirq was left to its thread: not our task. */
-		if (ret != -EXDEV)
-			return ret;
-		usleep(1000);
-	}
-	return ret;
-}
-
-static int write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = write(fd, text, strlen(text));
-	close(fd);
-	return n == (ssize_t)strlen(text) ? 0 : -EIO;
 }
 
 static int add_client(int fd, unsigned int client)
@@ -97,13 +86,13 @@ static int add_client(int fd, unsigned int client)
 #define STATE(client)	ASSERT_EQ(0, get_state(self->fd, client, &self->st))
 
 #define EXPECT_STACK(id) do {						\
-	int __want = defer_expect(self->want, id, BITS, walk_syscall_ip); \
+	int __want = known_expect(self->want, id, BITS, walk_syscall_ip); \
 									\
-	EXPECT_TRUE(defer_same(self->st.entries, self->st.nr, self->want, \
+	EXPECT_TRUE(stack_same(self->st.entries, self->st.nr, self->want, \
 			       __want));				\
 } while (0)
 
-/* ---- one client ---------------------------------------------------------- */
+/* One client */
 
 static void check_context(struct __test_metadata *_metadata,
 			  FIXTURE_DATA(client) *self,
@@ -152,7 +141,7 @@ TEST_F(client, request_from_nmi)
 
 TEST_F(client, request_before_registering)
 {
-	/* Somebody has to have it enabled, or that is the answer. */
+	/* If no client has enabled deferral, the error is -EOPNOTSUPP instead. */
 	ASSERT_EQ(0, add_client(self->fd, 1));
 	EXPECT_EQ(-ENOENT, request(self->fd, 0, UNWIND_CTX_TASK, ID));
 	STATE(0);
@@ -166,7 +155,7 @@ TEST_F(client, request_without_enabling)
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REGISTER, 0, 0));
 	ret = request(self->fd, 0, UNWIND_CTX_TASK, ID);
 	if (!ret)
-		SKIP(return, "somebody else has deferral enabled");
+		SKIP(return, "another client has enabled deferral");
 	EXPECT_EQ(-EOPNOTSUPP, ret);
 	STATE(0);
 	EXPECT_EQ(0, self->st.begun);
@@ -178,19 +167,19 @@ TEST_F(client, depth)
 	unsigned int i;
 
 	ASSERT_EQ(0, add_client(self->fd, 0));
-	defer_expect(self->want, ID, BITS, walk_syscall_ip);
+	known_expect(self->want, ID, BITS, walk_syscall_ip);
 	for (i = 0; i < ARRAY_SIZE(depths); i++) {
 		ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_DEPTH, 0, depths[i]));
 		ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_HARDIRQ, ID));
 		STATE(0);
-		EXPECT_TRUE(defer_same(self->st.entries, self->st.nr,
+		EXPECT_TRUE(stack_same(self->st.entries, self->st.nr,
 				       self->want, depths[i]));
 	}
 }
 
-/* ---- several clients ----------------------------------------------------- */
+/* Several clients */
 
-/* Who did not ask is not called. */
+/* A client that made no request is not called. */
 TEST_F(client, only_who_asked)
 {
 	unsigned int i;
@@ -216,7 +205,7 @@ TEST_F(client, only_who_asked)
 TEST_F(client, shared_cookie)
 {
 	static const enum unwind_client_ctx contexts[] = {
-		/* Not a softirq: that is tried again if it was not ours. */
+		/* Not a softirq: request() tries again if ksoftirqd has run it. */
 		UNWIND_CTX_TASK, UNWIND_CTX_HARDIRQ, UNWIND_CTX_NMI,
 	};
 	unsigned int i;
@@ -258,14 +247,14 @@ TEST_F(client, no_room)
 	TH_LOG("room for %u clients", n);
 	ASSERT_LT(0, n);
 	ASSERT_GT(UNWIND_CLIENTS, n);
-	/* The ones that have a place work. */
+	/* The registered clients work. */
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_ENABLE, n - 1, 0));
 	ASSERT_EQ(0, request(self->fd, n - 1, UNWIND_CTX_NMI, ID));
 	STATE(n - 1);
 	EXPECT_EQ(1, self->st.ended);
 	EXPECT_STACK(ID);
 	EXPECT_EQ(-ENOENT, request(self->fd, n, UNWIND_CTX_TASK, ID));
-	/* A place that gets free can be taken. */
+	/* A new client can take the place of an unregistered one. */
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_UNREGISTER, 0, 0));
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REGISTER, n, 0));
 	ASSERT_EQ(0, request(self->fd, n, UNWIND_CTX_TASK, ID));
@@ -273,9 +262,9 @@ TEST_F(client, no_room)
 	EXPECT_EQ(1, self->st.ended);
 }
 
-/* ---- requests from inside the callback ----------------------------------- */
+/* Requests from inside the callback */
 
-/* They get the cookie that the callback has, and no other call comes. */
+/* They get the callback's cookie, and the client is not called again. */
 static void check_nested(struct __test_metadata *_metadata,
 			 FIXTURE_DATA(client) *self,
 			 enum unwind_client_ctx ctx)
@@ -361,8 +350,8 @@ TEST_F_TIMEOUT(client, rounds_are_bounded, 20)
 			 UNWIND_CTX_HARDIRQ));
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_DEEPER, 0, 1));
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_REQUESTS, 0, 100000));
-	/* Deeper than there can be rounds. */
-	ASSERT_EQ(0, defer_walk_syscall(ID, 200, __NR_ioctl, self->fd,
+	/* The stack is deeper than the limit of deliveries. */
+	ASSERT_EQ(0, known_walk_syscall(ID, 200, __NR_ioctl, self->fd,
 					UNWIND_CLIENT_REQUEST(0, UNWIND_CTX_TASK)));
 	STATE(0);
 	TH_LOG("%llu callbacks, then %d", self->st.ended, self->st.nested_ret);
@@ -375,9 +364,9 @@ TEST_F_TIMEOUT(client, rounds_are_bounded, 20)
 	ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_TASK, ID));
 }
 
-/* ---- requests after the callback, in the same kernel entry --------------- */
+/* Requests after the callback, in the same kernel entry */
 
-/* Who asks again after the callback gets the same cookie and no other call. */
+/* A request after the callback gets the same cookie, and no other callback follows. */
 static void check_after(struct __test_metadata *_metadata,
 			FIXTURE_DATA(client) *self, enum unwind_client_ctx ctx)
 {
@@ -412,7 +401,7 @@ TEST_F(client, after_callback_in_nmi)
 	check_after(_metadata, self, UNWIND_CTX_NMI);
 }
 
-/* To enter a guest counts as leaving the kernel. */
+/* Entering a guest counts as leaving the kernel. */
 static void check_vcpu(struct __test_metadata *_metadata,
 		       FIXTURE_DATA(client) *self, enum unwind_client_ctx ctx)
 {
@@ -420,7 +409,7 @@ static void check_vcpu(struct __test_metadata *_metadata,
 	int ret;
 
 	ASSERT_EQ(0, add_client(self->fd, 0));
-	ret = defer_walk_syscall(ID, BITS, __NR_ioctl, self->fd,
+	ret = known_walk_syscall(ID, BITS, __NR_ioctl, self->fd,
 				 UNWIND_CLIENT_VCPU(0, ctx));
 	if (ret == -EOPNOTSUPP)
 		SKIP(return, "kernel without KVM");
@@ -443,7 +432,7 @@ TEST_F(client, vcpu_in_nmi)
 	check_vcpu(_metadata, self, UNWIND_CTX_NMI);
 }
 
-/* ---- unregistering ------------------------------------------------------- */
+/* Unregistering */
 
 struct asker {
 	int fd;
@@ -474,7 +463,7 @@ static bool wait_running(int fd)
 	return false;
 }
 
-/* It returns when no callback runs any more. */
+/* unwind_deferred_unregister() returns when no callback runs any more. */
 TEST_F(client, unregister_waits_for_callback)
 {
 	struct asker a = { .fd = self->fd, .ret = 1 };
@@ -493,8 +482,8 @@ TEST_F(client, unregister_waits_for_callback)
 }
 
 /*
- * What was asked for and not served is taken back: no callback comes, neither
- * to the client nor to the one that gets its place.
+ * Pending requests of the client are cancelled: neither the client nor the one that
+ * gets its place is called.
  */
 TEST_F(client, unregister_takes_requests_back)
 {
@@ -544,7 +533,7 @@ static void *ask_in_a_loop(void *arg)
 	return NULL;
 }
 
-/* Come and go while others ask: nothing is called that is not registered. */
+/* Clients come and go while tasks make requests: only registered ones are called. */
 TEST_F_TIMEOUT(client, unregister_under_load, 60)
 {
 	struct asker a[3] = {};
@@ -581,7 +570,7 @@ TEST_F_TIMEOUT(client, unregister_under_load, 60)
 	EXPECT_EQ(0, self->st.bad_context);
 }
 
-/* ---- the end of a task --------------------------------------------------- */
+/* The end of a task */
 
 /* Killed with a request pending: the stack is delivered, from the dying task. */
 TEST_F(client, killed_while_pending)
@@ -615,7 +604,7 @@ TEST_F(client, killed_while_pending)
 	EXPECT_STACK(ID);
 }
 
-/* ---- lack of memory ------------------------------------------------------ */
+/* Lack of memory */
 
 #define FAILSLAB	"/sys/kernel/debug/failslab/"
 
@@ -646,7 +635,7 @@ static void *ask_starved(void *arg)
 		s->ret = -errno;
 	} else {
 		s->ret = request(s->fd, 0, UNWIND_CTX_TASK, ID);
-		/* What is left of it: 0 if it was reached. */
+		/* The rest of the count: 0 if that allocation was reached. */
 		if (s->nth && pread(fd, buf, sizeof(buf) - 1, 0) > 0)
 			s->failed = !atoi(buf);
 		if (pwrite(fd, "0", 1, 0) != 1)
@@ -669,8 +658,8 @@ static void *ask_starved(void *arg)
 } while (0)
 
 /*
- * Allocations of the deferred work fail: one after the other, then all of them. That
- * costs nothing, as there is room for less and the stack is short.
+ * Allocations of the deferred work fail: one after the other, then all of them. No
+ * entry is lost, because the stack fits into the buffer on the kernel stack.
  */
 TEST_F(client, no_memory)
 {
@@ -680,7 +669,7 @@ TEST_F(client, no_memory)
 		mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
 	if (access(FAILSLAB, F_OK))
 		SKIP(return, "kernel without CONFIG_FAILSLAB and its debugfs");
-	/* Also where memory can be reclaimed. */
+	/* Let allocations fail that may wait for memory, too. */
 	ASSERT_EQ(0, write_text(FAILSLAB "ignore-gfp-wait", "N"));
 	ASSERT_EQ(0, write_text(FAILSLAB "verbose", "0"));
 	ASSERT_EQ(0, add_client(self->fd, 0));
@@ -700,7 +689,7 @@ TEST_F(client, no_memory)
 	ASSERT_EQ(0, write_text(FAILSLAB "probability", "100"));
 	s.nth = 0;
 	ASK_STARVED(&s);
-	/* It is short enough for what needs no allocation. */
+	/* The stack fits into the buffer that needs no allocation. */
 	EXPECT_STACK(ID);
 	EXPECT_EQ(0, write_text(FAILSLAB "probability", "0"));
 	EXPECT_EQ(0, write_text(FAILSLAB "times", "1"));
@@ -708,24 +697,24 @@ TEST_F(client, no_memory)
 	EXPECT_EQ(0, write_text(FAILSLAB "ignore-gfp-wait", "Y"));
 }
 
-/* ---- storm --------------------------------------------------------------- */
+/* Storm */
 
 /*
- * A timer asks every 200 us, whatever the task does.  Each cookie that was
- * drawn is called back once.
+ * A timer makes a request every 200 us, whatever the task does. Each cookie that was
+ * drawn is delivered once.
  */
 TEST_F_TIMEOUT(client, storm, 90)
 {
-	__u64 end, limit = defer_now() + 60 * DEFER_NSEC_PER_SEC;
+	__u64 end, limit = now_nsec() + 60 * NSEC_PER_SEC;
 
 	ASSERT_EQ(0, add_client(self->fd, 0));
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_STORM, 0, 200));
 	/* As long as it takes on a slow machine. */
 	do {
-		end = defer_now() + 2 * DEFER_NSEC_PER_SEC;
-		while (defer_now() < end) {
-			defer_walk_spin(ID, BITS, 10000);
-			defer_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
+		end = now_nsec() + 2 * NSEC_PER_SEC;
+		while (now_nsec() < end) {
+			known_walk_spin(ID, BITS, 10000);
+			known_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
 			sched_yield();
 		}
 		STATE(0);

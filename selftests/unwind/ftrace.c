@@ -1,17 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Deferred user stacks in ftrace: the option userstacktrace-deferred, as seen in
- * the raw buffers and in the text files, alone and beside other clients.
+ * the raw buffers and in the text files, alone and together with other clients.
  */
 #define _GNU_SOURCE
-#include "../perf_events/defer.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
-#include "tracefs.h"
-#include "unwind_client.h"
-#include "../kselftest_harness.h"
+#include <unistd.h>
 
-#define BITS	10
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#include "../kselftest_harness.h"
+#include "../perf_events/lib/child.h"
+#include "../perf_events/lib/defer.h"
+#include "../perf_events/lib/event.h"
+#include "../perf_events/lib/files.h"
+#include "../perf_events/lib/known_stack.h"
+#include "../perf_events/lib/session.h"
+#include "lib/client.h"
+#include "lib/trace_log.h"
+#include "lib/tracefs.h"
+#include "unwind_client.h"
+
+#define BITS	REQUEST_BITS
 #define ID	0x2b1
 #define WALKS	30
 
@@ -28,7 +48,7 @@ static const char *ftrace_unsupported(void)
 	struct tracefs top;
 	char path[256];
 
-	if (!DEFER_HAVE_WALK)
+	if (!HAVE_KNOWN_STACK)
 		return "no known-stack code for this architecture";
 	if (geteuid())
 		return "must be run as root";
@@ -75,14 +95,14 @@ static bool same_stack(const struct trace_log *log, __u64 cookie, __u64 id,
 {
 	const struct trace_item *it = trace_log_stack(log, cookie);
 	__u64 want[64];
-	int nr = defer_expect(want, id, BITS, leaf_ip);
+	int nr = known_expect(want, id, BITS, leaf_ip);
 
 	if (!it) {
 		fprintf(stderr, "# not one stack for cookie %llx\n", cookie);
 		return false;
 	}
 	return it->tgid == (unsigned int)getpid() &&
-	       defer_same(it->callers, it->nr, want, nr);
+	       stack_same(it->callers, it->nr, want, nr);
 }
 
 #define READ_LOG(log, t) do {						\
@@ -92,7 +112,7 @@ static bool same_stack(const struct trace_log *log, __u64 cookie, __u64 id,
 	}								\
 } while (0)
 
-/* ---- One instance -------------------------------------------------------- */
+/* One instance */
 
 FIXTURE(ftrace) {
 	struct tracefs top;
@@ -111,14 +131,14 @@ FIXTURE_SETUP(ftrace)
 		TH_LOG("%s", self->log.error);
 	}
 	ASSERT_EQ(0, tracefs_open(&self->top, NULL));
-	ASSERT_LE(0, defer_pin(-1));
+	ASSERT_LE(0, pin_to_cpu(-1));
 	ASSERT_EQ(0, instance_open(&self->t, "unwind_a", true));
 }
 
 FIXTURE_TEARDOWN(ftrace)
 {
 	EXPECT_EQ(0, tracefs_close(&self->t));
-	/* The probes of tests that made some. */
+	/* Remove the probes that some tests add. */
 	tracefs_append(&self->top, "kprobe_events", "-:unwind/getpgid");
 	tracefs_append(&self->top, "uprobe_events", "-:unwind/nop");
 	trace_log_free(&self->log);
@@ -145,14 +165,14 @@ TEST_F(ftrace, option)
 	EXPECT_EQ(0, tracefs_write(&self->top, TRACE_DEFER, "0"));
 }
 
-/* What an event of each kind is followed by; the stacks are all known. */
+/* A cookie must follow each event, and each cookie must have the expected stack. */
 static void check_walks(struct __test_metadata *_metadata,
 			FIXTURE_DATA(ftrace) *self, const char *event)
 {
 	unsigned int i;
 
 	for (i = 0; i < WALKS; i++)
-		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
 	ASSERT_EQ(0, tracefs_write(&self->t, "tracing_on", "0"));
 	READ_LOG(&self->log, &self->t);
 	self->st = trace_log_conserve(&self->log, trace_event_id(event));
@@ -226,7 +246,7 @@ TEST_F(ftrace, with_kernel_stacks)
 	ASSERT_EQ(0, tracefs_write(&self->t, "options/stacktrace", "1"));
 	ASSERT_EQ(0, event_enable(&self->t, GETPGID, 1));
 	for (i = 0; i < WALKS; i++)
-		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
 	READ_LOG(&self->log, &self->t);
 	self->st = trace_log_conserve(&self->log, trace_event_id(GETPGID));
 	EXPECT_EQ(WALKS, self->st.events);
@@ -236,8 +256,8 @@ TEST_F(ftrace, with_kernel_stacks)
 }
 
 /*
- * All functions: those of one entry share a cookie, also those that come when the
- * stack has been written, and those of the deferred work itself do not ask.
+ * Trace all functions. Functions of one kernel entry share a cookie, even after the
+ * stack was written. Functions of the deferred work itself do not request a stack.
  */
 TEST_F_TIMEOUT(ftrace, one_stack_per_entry, 120)
 {
@@ -250,7 +270,7 @@ TEST_F_TIMEOUT(ftrace, one_stack_per_entry, 120)
 	ASSERT_EQ(0, tracefs_write(&self->t, "buffer_size_kb", "16384"));
 	ASSERT_EQ(0, tracefs_write(&self->t, "current_tracer", "function"));
 	for (i = 0; i < walks; i++)
-		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
 	ASSERT_EQ(0, tracefs_write(&self->t, "tracing_on", "0"));
 	READ_LOG(&self->log, &self->t);
 	/* Another tracer begins with an empty buffer. */
@@ -260,10 +280,10 @@ TEST_F_TIMEOUT(ftrace, one_stack_per_entry, 120)
 	trace_print(&self->st);
 	EXPECT_EQ(0, self->st.immediate);
 	EXPECT_EQ(0, self->st.unasked);
-	/* The one of the system call that ended it. */
+	/* The system call that stopped tracing may have a cookie without a stack. */
 	EXPECT_GE(1, self->st.unmatched);
 	for (i = 0; i < walks; i++) {
-		nr = defer_expect(want, i, BITS, walk_syscall_ip);
+		nr = known_expect(want, i, BITS, walk_syscall_ip);
 		for (j = 0, n = 0; j < self->log.nr_items; j++) {
 			const struct trace_item *it = &self->log.items[j];
 
@@ -278,7 +298,7 @@ TEST_F_TIMEOUT(ftrace, one_stack_per_entry, 120)
 	EXPECT_GE(walks + 2, all);
 }
 
-/* Asked for when the exit work has been looked at for the last time. */
+/* Requests that come after the last check for exit work. */
 TEST_F(ftrace, last_steps)
 {
 	struct timespec ts = { .tv_nsec = 1000 * 1000 };
@@ -288,10 +308,10 @@ TEST_F(ftrace, last_steps)
 
 	FUNCTION(&self->t, "switch_fpu_return");
 	for (i = 0; i < WALKS; i++) {
-		defer_walk_syscall(i, BITS, __NR_nanosleep, (long)&ts, 0);
+		known_walk_syscall(i, BITS, __NR_nanosleep, (long)&ts, 0);
 		/* Other stacks at the same place. */
-		defer_walk_spin(~0ULL, BITS, 1000);
-		defer_walk_syscall(~0ULL, BITS, __NR_getpgid, 0, 0);
+		known_walk_spin(~0ULL, BITS, 1000);
+		known_walk_syscall(~0ULL, BITS, __NR_getpgid, 0, 0);
 	}
 	ASSERT_EQ(0, tracefs_write(&self->t, "tracing_on", "0"));
 	READ_LOG(&self->log, &self->t);
@@ -301,14 +321,14 @@ TEST_F(ftrace, last_steps)
 	EXPECT_LE(WALKS, self->st.with_cookie);
 	EXPECT_EQ(self->st.cookies, self->st.stacks);
 	EXPECT_EQ(0, self->st.unmatched);
-	/* Others are of this function's own system calls. */
+	/* Other stacks are from this function's own system calls. */
 	for (i = 0; (cookie = nth_cookie(&self->log, i)); i++) {
 		const struct trace_item *it;
 
 		it = trace_log_stack(&self->log, cookie);
 		if (!it || !it->nr ||
 		    it->callers[0] != (__u64)walk_syscall_ip ||
-		    !defer_decode(it->callers, it->nr, &id, &bits) ||
+		    !known_decode(it->callers, it->nr, &id, &bits) ||
 		    id != n)
 			continue;
 		n++;
@@ -316,7 +336,7 @@ TEST_F(ftrace, last_steps)
 	EXPECT_EQ(WALKS, n);
 }
 
-/* ---- Text ---------------------------------------------------------------- */
+/* Text */
 
 static char text[1 << 20];
 
@@ -362,15 +382,15 @@ TEST_F(ftrace, text)
 
 	ASSERT_EQ(0, event_enable(&self->t, GETPGID, 1));
 	for (i = 0; i < WALKS; i++)
-		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
 	ASSERT_EQ(0, event_enable(&self->t, GETPGID, 0));
 	ASSERT_LT(0, tracefs_read(&self->t, "trace", text, sizeof(text)));
 	for (i = 0; i < WALKS; i++) {
 		cookie = text_cookie(&s);
 		ASSERT_NE(0, cookie);
 		nr = text_stack(text, cookie, ips, ARRAY_SIZE(ips));
-		EXPECT_TRUE(defer_same(ips, nr, want,
-				       defer_expect(want, i, BITS,
+		EXPECT_TRUE(stack_same(ips, nr, want,
+				       known_expect(want, i, BITS,
 						    walk_syscall_ip)));
 	}
 	EXPECT_EQ(0, text_cookie(&s));
@@ -385,7 +405,7 @@ TEST_F(ftrace, trace_pipe)
 	int fd;
 
 	ASSERT_EQ(0, event_enable(&self->t, GETPGID, 1));
-	defer_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
+	known_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
 	ASSERT_EQ(0, event_enable(&self->t, GETPGID, 0));
 	tracefs_path(&self->t, "trace_pipe", path, sizeof(path));
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -396,13 +416,13 @@ TEST_F(ftrace, trace_pipe)
 	text[n] = '\0';
 	cookie = text_cookie(&s);
 	ASSERT_NE(0, cookie);
-	EXPECT_TRUE(defer_same(ips,
+	EXPECT_TRUE(stack_same(ips,
 			       text_stack(s, cookie, ips, ARRAY_SIZE(ips)),
-			       want, defer_expect(want, ID, BITS,
+			       want, known_expect(want, ID, BITS,
 						  walk_syscall_ip)));
 }
 
-/* ---- Where it is not deferred -------------------------------------------- */
+/* Stacks that are not deferred */
 
 /* All events of the log have immediate stacks of walks with ids from 0 on. */
 static void check_immediate(struct __test_metadata *_metadata,
@@ -424,13 +444,13 @@ static void check_immediate(struct __test_metadata *_metadata,
 
 		if (it->id != self->log.id_immediate)
 			continue;
-		defer_expect(want, n++, BITS, leaf_ip);
-		EXPECT_TRUE(defer_same(it->callers, it->nr, want,
+		known_expect(want, n++, BITS, leaf_ip);
+		EXPECT_TRUE(stack_same(it->callers, it->nr, want,
 				       TRACE_NR_IMMEDIATE));
 	}
 }
 
-/* The handler runs where the stack is that of the probe, and can be read. */
+/* The handler of a uprobe runs in task context and can read the stack at once. */
 TEST_F(ftrace, uprobe)
 {
 	char path[PATH_MAX] = "";
@@ -438,7 +458,7 @@ TEST_F(ftrace, uprobe)
 
 	ASSERT_LT(0, readlink("/proc/self/exe", path, sizeof(path) - 1));
 	if (tracefs_append(&self->top, "uprobe_events", "p:unwind/nop %s:0x%lx",
-			   path, defer_file_offset(walk_nop)))
+			   path, file_offset(walk_nop)))
 		SKIP(return, "kernel without uprobe events");
 	/*
 	 * Nobody else runs this code, and uprobes look at the filter with
@@ -457,43 +477,45 @@ TEST_F(ftrace, sysctl)
 	unsigned int i;
 
 	ASSERT_EQ(0, event_enable(&self->t, GETPGID, 1));
-	ASSERT_EQ(0, defer_write_long(DEFER_SYSCTL, 0));
+	ASSERT_EQ(0, write_long(DEFER_SYSCTL, 0));
 	for (i = 0; i < WALKS; i++)
-		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
-	ASSERT_EQ(0, defer_write_long(DEFER_SYSCTL, 1));
+		known_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+	ASSERT_EQ(0, write_long(DEFER_SYSCTL, 1));
 	check_immediate(_metadata, self, GETPGID, walk_syscall_ip);
 }
 
-/* ---- Life of a task ------------------------------------------------------ */
+/* Life of a task */
 
 static void do_exit_group(void *arg)
 {
-	defer_walk_syscall(ID, BITS, __NR_exit_group, 0, 0);
+	known_walk_syscall(ID, BITS, __NR_exit_group, 0, 0);
 }
 
 static void do_exec(void *arg)
 {
 	static const char * const argv[] = { "/bin/true", NULL };
 
-	defer_walk_syscall(ID, BITS, __NR_execve, (long)argv[0], (long)argv);
+	known_walk_syscall(ID, BITS, __NR_execve, (long)argv[0], (long)argv);
 	_exit(1);
 }
 
-/* What is asked for in the last system call of a program comes from its memory. */
+/*
+ * A stack requested in the last system call of a program is read from its old memory.
+ */
 static void check_last(struct __test_metadata *_metadata,
 		       FIXTURE_DATA(ftrace) *self, const char *event,
 		       void (*fn)(void *))
 {
 	const struct trace_item *it;
-	struct defer_child child;
+	struct child child;
 	__u64 want[64];
 	int status;
 
 	ASSERT_EQ(0, event_enable(&self->t, event, 1));
-	ASSERT_EQ(0, defer_spawn(&child, fn, NULL));
+	ASSERT_EQ(0, child_spawn(&child, fn, NULL));
 	ASSERT_EQ(0, tracefs_write(&self->t, "set_event_pid", "%d", child.pid));
-	ASSERT_EQ(0, defer_go(&child));
-	ASSERT_EQ(0, defer_wait(child.pid, &status, 20, NULL));
+	ASSERT_EQ(0, child_go(&child));
+	ASSERT_EQ(0, child_wait(child.pid, &status, 20, NULL));
 	EXPECT_EQ(0, status);
 	READ_LOG(&self->log, &self->t);
 	self->st = trace_log_conserve(&self->log, trace_event_id(event));
@@ -502,8 +524,8 @@ static void check_last(struct __test_metadata *_metadata,
 	it = trace_log_stack(&self->log, nth_cookie(&self->log, 0));
 	ASSERT_NE(NULL, it);
 	EXPECT_EQ(child.pid, it->tgid);
-	EXPECT_TRUE(defer_same(it->callers, it->nr, want,
-			       defer_expect(want, ID, BITS, walk_syscall_ip)));
+	EXPECT_TRUE(stack_same(it->callers, it->nr, want,
+			       known_expect(want, ID, BITS, walk_syscall_ip)));
 }
 
 TEST_F(ftrace, exit)
@@ -517,7 +539,7 @@ TEST_F(ftrace, execve)
 	check_last(_metadata, self, "syscalls/sys_enter_execve", do_exec);
 }
 
-/* ---- Changes while a request is pending ---------------------------------- */
+/* Changes while a request is pending */
 
 static struct sleeper {
 	pthread_t	thread;
@@ -532,7 +554,7 @@ static void *sleeper_fn(void *arg)
 	/* Until it is traced. */
 	while (__atomic_load_n(&sleeper.tid, __ATOMIC_ACQUIRE))
 		;
-	defer_walk_syscall(ID, BITS, __NR_nanosleep, (long)&ts, 0);
+	known_walk_syscall(ID, BITS, __NR_nanosleep, (long)&ts, 0);
 	return NULL;
 }
 
@@ -554,12 +576,12 @@ static int sleeper_start(struct tracefs *a, struct tracefs *b)
 		ret = tracefs_write(b, "set_event_pid", "%d", tid) ?:
 		      event_enable(b, NANOSLEEP, 1);
 	__atomic_store_n(&sleeper.tid, 0, __ATOMIC_RELEASE);
-	/* It is in its system call then. */
+	/* Wait until it is in its system call. */
 	nanosleep(&ts, NULL);
 	return ret;
 }
 
-/* Cleared and set again: what was pending is taken back. */
+/* Clearing the option cancels a pending request, even if the option is set again. */
 TEST_F(ftrace, toggled_while_pending)
 {
 	ASSERT_EQ(0, sleeper_start(&self->t, NULL));
@@ -578,7 +600,7 @@ TEST_F(ftrace, toggled_while_pending)
 	check_walks(_metadata, self, GETPGID);
 }
 
-/* The other instance that asked gets its stack. */
+/* The remaining instance still gets the stack that it requested. */
 TEST_F(ftrace, removed_while_pending)
 {
 	struct tracefs b;
@@ -595,7 +617,7 @@ TEST_F(ftrace, removed_while_pending)
 			       walk_syscall_ip));
 }
 
-/* A stopped buffer takes no stack either; the next one is not disturbed. */
+/* A stopped buffer gets no stack. Later stacks are not affected. */
 TEST_F(ftrace, stopped_while_pending)
 {
 	ASSERT_EQ(0, sleeper_start(&self->t, NULL));
@@ -613,7 +635,7 @@ TEST_F(ftrace, stopped_while_pending)
 	check_walks(_metadata, self, GETPGID);
 }
 
-/* The cookie goes with the snapshot, the stack to the live buffer. */
+/* The cookie is in the snapshot, and the stack is in the live buffer. */
 TEST_F(ftrace, snapshot_while_pending)
 {
 	const char *s = text;
@@ -633,9 +655,9 @@ TEST_F(ftrace, snapshot_while_pending)
 	EXPECT_EQ(0, tracefs_write(&self->t, "snapshot", "0"));
 }
 
-/* ---- Several instances --------------------------------------------------- */
+/* Several instances */
 
-/* Each gets the stacks that it asked for, and no others. */
+/* Each instance gets the stacks that it requested, and no others. */
 TEST_F(ftrace, instances)
 {
 	struct tracefs other, plain, same;
@@ -650,8 +672,8 @@ TEST_F(ftrace, instances)
 	ASSERT_EQ(0, event_enable(&plain, GETPGID, 1));
 	ASSERT_EQ(0, event_enable(&same, GETPGID, 1));
 	for (i = 0; i < WALKS; i++) {
-		defer_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
-		defer_walk_syscall(i + WALKS, BITS, __NR_getppid, 0, 0);
+		known_walk_syscall(i, BITS, __NR_getpgid, 0, 0);
+		known_walk_syscall(i + WALKS, BITS, __NR_getppid, 0, 0);
 	}
 
 	READ_LOG(&self->log, &self->t);
@@ -696,7 +718,7 @@ TEST_F(ftrace, instances)
 	EXPECT_EQ(0, tracefs_close(&same));
 }
 
-/* ---- Beside a client of test_modules/unwind_client ----------------------- */
+/* Together with a client of test_modules/unwind_client */
 
 FIXTURE(beside) {
 	struct tracefs t;
@@ -715,7 +737,7 @@ FIXTURE_SETUP(beside)
 	if (why)
 		SKIP(return, "%s", why);
 	self->unload = access("/sys/module/unwind_client", F_OK);
-	why = defer_module_load("unwind_client");
+	why = module_load("unwind_client");
 	if (why)
 		SKIP(return, "%s", why);
 	self->fd = open(UNWIND_CLIENT_DEVICE, O_RDWR | O_CLOEXEC);
@@ -723,7 +745,7 @@ FIXTURE_SETUP(beside)
 	ASSERT_EQ(0, trace_log_init(&self->log)) {
 		TH_LOG("%s", self->log.error);
 	}
-	ASSERT_LE(0, defer_pin(-1));
+	ASSERT_LE(0, pin_to_cpu(-1));
 	ASSERT_EQ(0, instance_open(&self->t, "unwind_a", true));
 }
 
@@ -733,11 +755,11 @@ FIXTURE_TEARDOWN(beside)
 		close(self->fd);
 	EXPECT_EQ(0, tracefs_close(&self->t));
 	if (self->unload)
-		EXPECT_EQ(0, defer_module_unload("unwind_client"));
+		EXPECT_EQ(0, module_unload("unwind_client"));
 	trace_log_free(&self->log);
 }
 
-/* When nobody else can ask, the option says so. */
+/* Setting the option fails if there is no room for another client. */
 TEST_F(beside, no_room)
 {
 	unsigned int n;
@@ -757,24 +779,9 @@ TEST_F(beside, no_room)
 	EXPECT_EQ(-ENOSPC, ctl(self->fd, UNWIND_OP_REGISTER, 0, 0));
 }
 
-static int request(int fd, enum unwind_client_ctx ctx, __u64 id)
-{
-	int ret, again;
-
-	for (again = 0; again < 100; again++) {
-		ret = defer_walk_syscall(id, BITS, __NR_ioctl, fd,
-					 UNWIND_CLIENT_REQUEST(0, ctx));
-		/* The softirq was left to its thread: not our task. */
-		if (ret != -EXDEV)
-			return ret;
-		usleep(1000);
-	}
-	return ret;
-}
-
 /*
- * A function of the module that runs in some context is traced, and goes on to
- * make a request of its own: the same cookie for both.
+ * Trace a function of the module that runs in the given context and makes a request
+ * itself. Both requests must get the same cookie.
  */
 static void check_context(struct __test_metadata *_metadata,
 			  FIXTURE_DATA(beside) *self,
@@ -787,7 +794,7 @@ static void check_context(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_ENABLE, 0, 0));
 	FUNCTION(&self->t, function);
 	for (i = 0; i < WALKS; i++) {
-		ASSERT_EQ(0, request(self->fd, ctx, i));
+		ASSERT_EQ(0, request(self->fd, 0, ctx, i));
 		self->state.client = 0;
 		ASSERT_EQ(0, ioctl(self->fd, UNWIND_CLIENT_STATE,
 				   &self->state));
@@ -825,28 +832,30 @@ TEST_F(beside, nmi)
 		      "client_nmi_handler", TRACE_FLAGS_NMI);
 }
 
-/* perf, ftrace and the module ask in one system call: one cookie, one walk. */
+/*
+ * perf, ftrace and the module request a stack in one system call: one cookie, one walk.
+ */
 TEST_F(beside, one_walk)
 {
 	__u64 cookies[WALKS], want[64];
 	struct perf_event_attr attr;
-	const struct defer_item *rec;
-	struct defer_session s;
+	const struct log_item *rec;
+	struct session s;
 	struct tracefs walks;
 	unsigned int i, n;
 	long id_walk;
 
-	attr = defer_attr(PERF_TYPE_TRACEPOINT, DEFER_TRACEPOINT(IOCTL), 1,
+	attr = event_attr(PERF_TYPE_TRACEPOINT, TRACEPOINT_ID(IOCTL), 1,
 			  DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT);
 	ASSERT_EQ(0, instance_open(&walks, "unwind_b", false));
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_REGISTER, 0, 0));
 	ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_ENABLE, 0, 0));
-	ASSERT_EQ(0, defer_session_open(&s, &attr, 0, -1, DEFER_PAGES));
+	ASSERT_EQ(0, session_open(&s, &attr, 0, -1, SESSION_PAGES));
 	ASSERT_EQ(0, event_enable(&walks, "unwind_user/unwind_user_walk", 1));
 	ASSERT_EQ(0, event_enable(&self->t, IOCTL, 1));
-	ASSERT_EQ(0, defer_enable(&s));
+	ASSERT_EQ(0, session_enable(&s));
 	for (i = 0; i < WALKS; i++) {
-		ASSERT_EQ(0, request(self->fd, i % 2 ? UNWIND_CTX_NMI :
+		ASSERT_EQ(0, request(self->fd, 0, i % 2 ? UNWIND_CTX_NMI :
 				     UNWIND_CTX_TASK, i));
 		self->state.client = 0;
 		ASSERT_EQ(0, ioctl(self->fd, UNWIND_CLIENT_STATE,
@@ -855,7 +864,7 @@ TEST_F(beside, one_walk)
 		EXPECT_EQ(self->state.cookie, self->state.callback_cookie);
 		cookies[i] = self->state.cookie;
 	}
-	ASSERT_EQ(0, defer_finish(&s));
+	ASSERT_EQ(0, session_finish(&s));
 	ASSERT_EQ(0, event_enable(&self->t, IOCTL, 0));
 	ASSERT_EQ(0, event_enable(&walks, "unwind_user/unwind_user_walk", 0));
 
@@ -870,8 +879,8 @@ TEST_F(beside, one_walk)
 				       walk_syscall_ip));
 		rec = defer_find_record(&s.log, cookies[i]);
 		ASSERT_NE(NULL, rec);
-		EXPECT_TRUE(defer_same(rec->ips, rec->nr, want,
-				       defer_expect(want, i, BITS,
+		EXPECT_TRUE(stack_same(rec->ips, rec->nr, want,
+				       known_expect(want, i, BITS,
 						    walk_syscall_ip)));
 	}
 	n = self->st.cookies;
@@ -879,7 +888,7 @@ TEST_F(beside, one_walk)
 	READ_LOG(&self->log, &walks);
 	id_walk = trace_event_id("unwind_user/unwind_user_walk");
 	EXPECT_EQ(n, trace_log_count(&self->log, id_walk));
-	defer_session_close(&s);
+	session_close(&s);
 	EXPECT_EQ(0, tracefs_close(&walks));
 }
 

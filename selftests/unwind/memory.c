@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that the kernel keeps for walks over user stacks: how much of it there is
- * while there are clients, that it goes with the last of them, and that walks do
- * without when a memory cgroup is full.
+ * Memory that the kernel keeps for walks over user stacks: how much it is during a
+ * session, that it is freed after the last session, and that walks work without it if
+ * the memory cgroup is full.
  *
- * It is charged to the cgroup of the tasks that are sampled, so that is where it is
- * measured: "kernel" of memory.stat, in bytes.
+ * It is charged to the cgroup of the sampled tasks, so the test reads it from that
+ * cgroup: "kernel" of memory.stat, in bytes.
  */
 #define _GNU_SOURCE
-#include "sframe_test.h"
+#include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/futex.h>
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+
 #include "../kselftest_harness.h"
+#include "../perf_events/lib/child.h"
+#include "../perf_events/lib/event.h"
+#include "lib/chain.h"
+#include "lib/jit.h"
+#include "lib/sample.h"
 
 #ifdef __x86_64__
 
@@ -24,20 +41,20 @@
 #define NAME		"unwind_memory"
 
 #define THREADS		512
-/* What is promised for a thread of a program without tables. */
+/* The documented limit for each thread, without the memory that threads share. */
 #define THREAD_MAX	4096UL
-/* What the threads of a program with tables share at most, with so few of them. */
+/* Limit for the memory that threads share if the program has a section. */
 #define SHARED_MAX	(128 * 1024UL)
 /*
- * The kernel charges whole pages, ahead of what is needed: what each CPU has left of
- * those is less than this.  So is what else the kernel does for tasks that wait.
+ * The kernel charges memory in batches, ahead of need. The unused rests on all CPUs are
+ * less than this, and so is other kernel memory for waiting tasks.
  */
 #define SLACK		(32 * PAGE)
 /* Statistics of cgroups are collected every other second. */
 #define STAT_SECONDS	6
 #define LIMIT_SECONDS	240
 
-/* ---- A cgroup ------------------------------------------------------------------ */
+/* A cgroup */
 
 struct cgroup {
 	char	root[64];
@@ -47,21 +64,13 @@ struct cgroup {
 
 static int cgroup_write(const char *dir, const char *file, const char *fmt, long val)
 {
-	char path[256], text[32];
-	int fd, len, ret = 0;
+	char path[256];
 
 	snprintf(path, sizeof(path), "%s/%s", dir, file);
-	len = snprintf(text, sizeof(text), fmt, val);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, len) != len)
-		ret = -errno;
-	close(fd);
-	return ret;
+	return write_text(path, fmt, val);
 }
 
-/* Why there is none; NULL if there is. */
+/* Returns NULL, or why there is no cgroup. */
 static const char *cgroup_open(struct cgroup *cg)
 {
 	char path[256];
@@ -91,7 +100,7 @@ static void cgroup_close(struct cgroup *cg)
 	unsigned int i;
 
 	cgroup_write(cg->dir, "memory.max", "%ld", LONG_MAX);
-	/* Tasks may not be gone altogether. */
+	/* Its tasks may not have exited completely yet. */
 	for (i = 0; i < 6000 && rmdir(cg->dir) && errno == EBUSY; i++)
 		usleep(10000);
 	if (cg->mounted) {
@@ -119,7 +128,7 @@ static long cgroup_read(const struct cgroup *cg, const char *stat, const char *n
 	return ret;
 }
 
-/* Bytes of it all; -1 if they cannot be read. */
+/* All memory of the cgroup, in bytes; -1 if it cannot be read. */
 static long cgroup_current(const struct cgroup *cg)
 {
 	char path[256];
@@ -136,7 +145,7 @@ static long cgroup_current(const struct cgroup *cg)
 	return val;
 }
 
-/* When it does not change any more, and everything that frees memory is through. */
+/* Kernel memory, read after everything that frees memory has run and it is stable. */
 static long cgroup_kernel(const struct cgroup *cg)
 {
 	long last, now = -1;
@@ -149,7 +158,7 @@ static long cgroup_kernel(const struct cgroup *cg)
 	return now;
 }
 
-/* ---- Many threads ---------------------------------------------------------------- */
+/* Many threads */
 
 /* In memory that both processes see. */
 struct shared {
@@ -191,7 +200,7 @@ static void *many_thread(void *arg)
 {
 	struct many *m = arg;
 
-	/* Once before it counts: stacks and all else are in place. */
+	/* Once before measuring, so that stacks and all else are allocated. */
 	chain_sample(m->chain);
 	arrive(m->shared, STEP_SAMPLE);
 	chain_sample(m->chain);
@@ -213,7 +222,7 @@ static void do_many(void *arg)
 		struct many *own = malloc(sizeof(*own));
 		struct chain *chain = malloc(sizeof(*chain));
 
-		/* The context of a chain is the thread's. */
+		/* Each thread needs a chain of its own, for its context. */
 		if (!own || !chain)
 			goto failed;
 		*chain = *m->chain;
@@ -229,14 +238,14 @@ failed:
 	m->shared->failed = true;
 }
 
-/* Wait until all threads have come so far. */
-static int many_wait(struct shared *s, unsigned int nr, struct defer_session *drain)
+/* Wait until nr threads have arrived. */
+static int many_wait(struct shared *s, unsigned int nr, struct session *drain)
 {
-	__u64 end = defer_now() + LIMIT_SECONDS * DEFER_NSEC_PER_SEC;
+	__u64 end = now_nsec() + LIMIT_SECONDS * NSEC_PER_SEC;
 
-	while (defer_now() < end) {
+	while (now_nsec() < end) {
 		if (drain)
-			defer_drain(drain);
+			session_drain(drain);
 		if (s->failed)
 			return -1;
 		if (__atomic_load_n(&s->arrived, __ATOMIC_ACQUIRE) >= nr)
@@ -247,8 +256,8 @@ static int many_wait(struct shared *s, unsigned int nr, struct defer_session *dr
 }
 
 FIXTURE(memory) {
-	struct defer_session s;
-	struct defer_child child;
+	struct session s;
+	struct child child;
 	struct cgroup cg;
 	struct shared *shared;
 	struct jit jit;
@@ -257,7 +266,7 @@ FIXTURE(memory) {
 };
 
 FIXTURE_VARIANT(memory) {
-	/* The program registers a table for its code. */
+	/* The program registers a section for its code. */
 	bool tables;
 };
 
@@ -270,13 +279,13 @@ FIXTURE_VARIANT_ADD(memory, with_tables) {
 
 FIXTURE_SETUP(memory)
 {
-	const struct sframe_opts sframe = { .version = SFRAME_V2 };
+	const struct sframe_opts sframe = { .version = SFRAME_VERSION_2 };
 	const char *why = sframe_unsupported();
 
 	if (!why)
 		why = cgroup_open(&self->cg);
 	if (why)
-		SKIP(return, "%s", why);
+		SKIP(cgroup_close(&self->cg); return, "%s", why);
 	self->shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, self->shared);
@@ -284,7 +293,7 @@ FIXTURE_SETUP(memory)
 	if (variant->tables)
 		ASSERT_EQ(0, jit_add(&self->jit));
 	chain_begin(&self->c, &self->jit.map);
-	/* Frame pointers lead through it as well. */
+	/* Walks by frame pointer come through these functions, too. */
 	chain_add(&self->c, &self->jit.map, code_fp);
 	chain_add(&self->c, &self->jit.map, code_fp);
 	chain_add(&self->c, &self->jit.map, code_leaf);
@@ -292,7 +301,7 @@ FIXTURE_SETUP(memory)
 
 FIXTURE_TEARDOWN(memory)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	if (self->child.pid > 0) {
 		kill(self->child.pid, SIGKILL);
 		waitpid(self->child.pid, NULL, 0);
@@ -303,99 +312,95 @@ FIXTURE_TEARDOWN(memory)
 
 #define TRACEPOINT	"syscalls/sys_enter_getpgid"
 
-TEST_F_TIMEOUT(memory, comes_and_goes, 900)
+/* Start many threads, and measure their memory before they are sampled. */
+static void start_many(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self,
+		       long tracepoint, long *before)
 {
 	struct many m = { .shared = self->shared, .chain = &self->c };
+	struct perf_event_attr attr = sample_attr(tracepoint);
+
+	attr.inherit = 1;
+	ASSERT_EQ(0, child_spawn(&self->child, do_many, &m));
+	ASSERT_EQ(0, cgroup_write(self->cg.dir, "cgroup.procs", "%ld", self->child.pid));
+	ASSERT_EQ(0, session_open(&self->s, &attr, self->child.pid, ALL_CPUS,
+				  SESSION_PAGES));
+	ASSERT_EQ(0, child_go(&self->child));
+	/* Without samples. */
+	ASSERT_EQ(0, many_wait(self->shared, THREADS, NULL));
+	*before = cgroup_kernel(&self->cg);
+	ASSERT_LT(0, *before);
+
+	ASSERT_EQ(0, session_enable(&self->s));
+	go_to(self->shared, STEP_SAMPLE);
+	ASSERT_EQ(0, many_wait(self->shared, 2 * THREADS, &self->s));
+}
+
+TEST_F_TIMEOUT(memory, comes_and_goes, 900)
+{
 	unsigned long limit = THREADS * THREAD_MAX + SLACK;
-	struct perf_event_attr attr;
 	long before, during, after;
 	int status;
 
 	if (variant->tables)
 		limit += SHARED_MAX;
-	attr = sample_attr(DEFER_TRACEPOINT(TRACEPOINT));
-	attr.inherit = 1;
-	ASSERT_EQ(0, defer_spawn(&self->child, do_many, &m));
-	ASSERT_EQ(0, cgroup_write(self->cg.dir, "cgroup.procs", "%ld", self->child.pid));
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, self->child.pid, DEFER_ALL_CPUS,
-					DEFER_PAGES));
-	ASSERT_EQ(0, defer_go(&self->child));
-	/* Without samples. */
-	ASSERT_EQ(0, many_wait(self->shared, THREADS, NULL));
-	before = cgroup_kernel(&self->cg);
-	ASSERT_LT(0, before);
-
-	ASSERT_EQ(0, defer_enable(&self->s));
-	go_to(self->shared, STEP_SAMPLE);
-	ASSERT_EQ(0, many_wait(self->shared, 2 * THREADS, &self->s));
+	start_many(_metadata, self, TRACEPOINT_ID(TRACEPOINT), &before);
 	during = cgroup_kernel(&self->cg);
-	ASSERT_EQ(0, defer_finish(&self->s));
-	EXPECT_EQ(2 * THREADS, defer_count(&self->s.log, PERF_RECORD_SAMPLE));
-	EXPECT_EQ(2 * THREADS, defer_count(&self->s.log, DEFER_RECORD));
+	ASSERT_EQ(0, session_finish(&self->s));
+	EXPECT_EQ(2 * THREADS, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	EXPECT_EQ(2 * THREADS, log_count(&self->s.log, DEFER_RECORD));
 
-	/* All threads sleep, and stay. */
-	defer_session_close(&self->s);
+	/* All threads still exist, and sleep. */
+	session_close(&self->s);
 	after = cgroup_kernel(&self->cg);
 	TH_LOG("%u threads: %ld bytes each during the session, %ld after it", THREADS,
 	       (during - before) / THREADS, (after - before) / THREADS);
 	TH_LOG("in all %ld KiB and %ld KiB", (during - before) / 1024,
 	       (after - before) / 1024);
+	ASSERT_LT(before, during);
+	ASSERT_LT(0, after);
 	EXPECT_GE(before + (long)limit, during);
 	EXPECT_GE(before + (long)SLACK, after);
 
 	go_to(self->shared, STEP_END);
-	EXPECT_EQ(0, defer_wait(self->child.pid, &status, LIMIT_SECONDS, NULL));
+	EXPECT_EQ(0, child_wait(self->child.pid, &status, LIMIT_SECONDS, NULL));
 	EXPECT_EQ(0, status);
 	self->child.pid = 0;
 }
 
-/* The same while the session goes on, because memory is wanted. */
+/* Memory is also freed during a session, if it is reclaimed. */
 TEST_F_TIMEOUT(memory, is_reclaimed, 900)
 {
-	struct many m = { .shared = self->shared, .chain = &self->c };
-	struct perf_event_attr attr;
 	long before, during, after;
 	int status;
 
 	if (access("/proc/sys/vm/drop_caches", W_OK))
 		SKIP(return, "no vm.drop_caches");
-	attr = sample_attr(DEFER_TRACEPOINT(TRACEPOINT));
-	attr.inherit = 1;
-	ASSERT_EQ(0, defer_spawn(&self->child, do_many, &m));
-	ASSERT_EQ(0, cgroup_write(self->cg.dir, "cgroup.procs", "%ld", self->child.pid));
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, self->child.pid, DEFER_ALL_CPUS,
-					DEFER_PAGES));
-	ASSERT_EQ(0, defer_go(&self->child));
-	ASSERT_EQ(0, many_wait(self->shared, THREADS, NULL));
-	before = cgroup_kernel(&self->cg);
-	ASSERT_EQ(0, defer_enable(&self->s));
-	go_to(self->shared, STEP_SAMPLE);
-	ASSERT_EQ(0, many_wait(self->shared, 2 * THREADS, &self->s));
+	start_many(_metadata, self, TRACEPOINT_ID(TRACEPOINT), &before);
 	during = cgroup_kernel(&self->cg);
-	/* Otherwise there is nothing to see. */
+	/* Otherwise the test proves nothing. */
 	ASSERT_LT(before + (long)SLACK, during);
 
 	/* Slabs. */
-	ASSERT_EQ(0, defer_write_long("/proc/sys/vm/drop_caches", 2));
+	ASSERT_EQ(0, write_long("/proc/sys/vm/drop_caches", 2));
 	after = cgroup_kernel(&self->cg);
 	TH_LOG("%ld KiB before, %ld KiB after reclaim", (during - before) / 1024,
 	       (after - before) / 1024);
 	EXPECT_GE(before + (long)SLACK, after);
 
 	go_to(self->shared, STEP_END);
-	EXPECT_EQ(0, defer_wait(self->child.pid, &status, LIMIT_SECONDS, &self->s));
+	EXPECT_EQ(0, child_wait(self->child.pid, &status, LIMIT_SECONDS, &self->s));
 	EXPECT_EQ(0, status);
 	self->child.pid = 0;
 }
 
-/* ---- A full cgroup ----------------------------------------------------------------- */
+/* A full cgroup */
 
 static void do_full(void *arg)
 {
 	struct many *m = arg;
 	unsigned int i;
 
-	/* Its pages are there, so none is needed when the cgroup is full. */
+	/* Fault in all its pages now: none can be charged when the cgroup is full. */
 	for (i = 0; i < 2; i++)
 		chain_sample(m->chain);
 	__atomic_store_n(&m->shared->arrived, STEP_SAMPLE, __ATOMIC_RELEASE);
@@ -421,49 +426,52 @@ TEST_F_TIMEOUT(memory, cgroup_is_full, 600)
 	nr_want = chain_expect(&self->c, self->want,
 			       image_addr(&self->jit.map, code_leaf_ip), -1);
 	if (!variant->tables) {
-		/* Of the leaf, the decoy is what frame pointers lead to. */
+		/* From the leaf, the frame pointer leads to the decoy. */
 		nr_want = 2;
 		self->want[1] = image_addr(&self->jit.map, code_decoy);
 	}
 
-	attr = sample_attr(DEFER_TRACEPOINT(TRACEPOINT));
-	ASSERT_EQ(0, defer_spawn(&self->child, do_full, &m));
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, self->child.pid, -1, DEFER_PAGES));
-	/* There is nothing to kill for memory. */
+	attr = sample_attr(TRACEPOINT_ID(TRACEPOINT));
+	ASSERT_EQ(0, child_spawn(&self->child, do_full, &m));
+	ASSERT_EQ(0, session_open(&self->s, &attr, self->child.pid, -1, SESSION_PAGES));
+	/* The child must not be killed for lack of memory. */
 	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", self->child.pid);
-	ASSERT_EQ(0, defer_write_long(path, -1000));
+	ASSERT_EQ(0, write_long(path, -1000));
 	ASSERT_EQ(0, cgroup_write(self->cg.dir, "cgroup.procs", "%ld", self->child.pid));
 	cgroup_write(self->cg.dir, "memory.swap.max", "%ld", 0);
-	ASSERT_EQ(0, defer_go(&self->child));
+	ASSERT_EQ(0, child_go(&self->child));
 	ASSERT_EQ(0, many_wait(self->shared, STEP_SAMPLE, NULL));
-	/* What was charged ahead goes, and then nothing more than it has is left. */
+	/* Drop what is charged ahead; then limit the cgroup to what it uses. */
 	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.high", "%ld", 0));
 	left = cgroup_current(&self->cg);
 	ASSERT_LE(0, left);
 	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.max", "%ld", left));
 	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.high", "%ld", LONG_MAX));
 	refused = cgroup_read(&self->cg, "memory.events", "max");
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
 	go_to(self->shared, STEP_SAMPLE);
 	ASSERT_EQ(0, many_wait(self->shared, STEP_WAIT, NULL));
 	EXPECT_LT(refused, cgroup_read(&self->cg, "memory.events", "max"));
 	ASSERT_EQ(0, cgroup_write(self->cg.dir, "memory.max", "%ld", LONG_MAX));
 	go_to(self->shared, STEP_END);
-	ASSERT_EQ(0, defer_wait(self->child.pid, &status, LIMIT_SECONDS, NULL));
+	ASSERT_EQ(0, child_wait(self->child.pid, &status, LIMIT_SECONDS, NULL));
 	self->child.pid = 0;
 	ASSERT_EQ(0, status);
-	ASSERT_EQ(0, defer_finish(&self->s));
-	ASSERT_EQ(4, defer_count(&self->s.log, PERF_RECORD_SAMPLE));
+	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(4, log_count(&self->s.log, PERF_RECORD_SAMPLE));
 	for (i = 0; i < 4; i++) {
 		nr = sample_stack(&self->s, i, &ips);
 		TH_LOG("%d entries", nr);
-		/* By tables if there was memory for them, by frame pointers if not. */
+		/*
+		 * By the section if there was memory for rules, by frame pointers if
+		 * not.
+		 */
 		if (variant->tables && nr == 2) {
 			EXPECT_EQ(self->want[0], ips[0]);
 			EXPECT_EQ(image_addr(&self->jit.map, code_decoy), ips[1]);
 			continue;
 		}
-		EXPECT_TRUE(defer_same(ips, nr, self->want, nr_want));
+		EXPECT_TRUE(stack_same(ips, nr, self->want, nr_want));
 	}
 }
 
@@ -471,7 +479,7 @@ TEST_F_TIMEOUT(memory, cgroup_is_full, 600)
 
 TEST(memory)
 {
-	SKIP(return, "no code with tables for this architecture");
+	SKIP(return, "no code with SFrame sections for this architecture");
 }
 
 #endif

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A library whose stacks only a table shows: optimized, without frame pointers, and
- * with the section that the assembler made taken out again.  See sframe_tables.c.
+ * A library that a walk can only unwind with a table: optimized, without frame
+ * pointers, and without the section that the assembler made. See sframe_tables.c.
  */
 #include "sframe_compiled.h"
 
 #include <stddef.h>
 #include <sys/syscall.h>
 
-/* What a function returns to, for comparison; and no tail call may replace it. */
+/* ENTER() stores the return address for comparison; LEAVE() prevents tail calls. */
 #define ENTER(r)	((r)->ras[(r)->nr++] = (unsigned long)__builtin_return_address(0))
 #define LEAVE()		asm volatile("" ::: "memory")
 #define NOINLINE	__attribute__((noinline, noclone))

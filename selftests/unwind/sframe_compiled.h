@@ -4,7 +4,7 @@
 
 #define COMPILED_MAX	128
 
-/* What compiled_run() and what it calls returns to, the outermost first. */
+/* Return addresses of compiled_run() and its callees, the outermost first. */
 struct compiled {
 	unsigned long	ras[COMPILED_MAX];
 	unsigned int	nr;

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * User stacks of signal handlers by SFrame: through trampolines that the table
- * says nothing of, marks, or has rules for, into code with and without frame
- * pointers.  The interrupted instruction pointer is no return address, so it is
- * looked up as it is.
+ * User stacks of signal handlers with SFrame: through trampolines that the section does
+ * not describe, marks, or has rules for, into code with and without frame pointers. The
+ * interrupted instruction pointer is not a return address, so the walk looks up this
+ * address itself, not the one before it.
  */
 #define _GNU_SOURCE
-#define SIGNAL_FRAMES_TEST
-#include "sframe_tables.h"
-#include "signal_frames.h"
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/syscall.h>
 #include <sys/time.h>
+
 #include "../kselftest_harness.h"
+#include "../perf_events/lib/known_stack.h"
+#include "lib/chain.h"
+#include "lib/jit.h"
+#include "lib/kmsg.h"
+#include "lib/sample.h"
+#include "lib/sigframe.h"
+#include "lib/table.h"
 
 #ifdef __x86_64__
 
@@ -19,7 +29,7 @@ static struct code_ctx handler_ctx[4];
 static struct code_ctx *handler_next;
 
 FIXTURE(signals) {
-	struct defer_session s;
+	struct session s;
 	struct kmsg log;
 	struct image im;
 	struct image_map m;
@@ -42,71 +52,71 @@ FIXTURE_VARIANT(signals) {
 };
 
 FIXTURE_VARIANT_ADD(signals, libc_v2) {
-	.sframe = { .version = SFRAME_V2 },
+	.sframe = { .version = SFRAME_VERSION_2 },
 };
 
 FIXTURE_VARIANT_ADD(signals, libc_v3) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 };
 
 FIXTURE_VARIANT_ADD(signals, libc_altstack_below) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.alt = ALT_LOW,
 };
 
 FIXTURE_VARIANT_ADD(signals, libc_altstack_above) {
-	.sframe = { .version = SFRAME_V2 },
+	.sframe = { .version = SFRAME_VERSION_2 },
 	.alt = ALT_HIGH,
 };
 
-/* Code that the table says nothing of. */
+/* A trampoline that the section does not describe. */
 FIXTURE_VARIANT_ADD(signals, mov_to_eax) {
-	.sframe = { .version = SFRAME_V2 },
+	.sframe = { .version = SFRAME_VERSION_2 },
 	.restorer = code_restore_eax,
 };
 
 FIXTURE_VARIANT_ADD(signals, mov_to_rax) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.restorer = code_restore_rax,
 };
 
-/* Code of which the table says that it is a signal frame's. */
+/* A trampoline that the section marks, without rules. */
 FIXTURE_VARIANT_ADD(signals, marked) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.restorer = code_restore_marked,
 };
 
 FIXTURE_VARIANT_ADD(signals, marked_altstack_above) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.restorer = code_restore_marked,
 	.alt = ALT_HIGH,
 };
 
-/* Code for which the table has rules. */
+/* A trampoline for which the section has rules. */
 FIXTURE_VARIANT_ADD(signals, rules) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.restorer = code_restore_rules,
 };
 
 FIXTURE_VARIANT_ADD(signals, rules_altstack_above) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.restorer = code_restore_rules,
 	.alt = ALT_HIGH,
 };
 
 FIXTURE_VARIANT_ADD(signals, supplied) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.supplied = true,
 };
 
 FIXTURE_VARIANT_ADD(signals, supplied_altstack_below) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.alt = ALT_LOW,
 	.supplied = true,
 };
 
 FIXTURE_VARIANT_ADD(signals, supplied_altstack_above) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.alt = ALT_HIGH,
 	.supplied = true,
 };
@@ -119,8 +129,8 @@ FIXTURE_SETUP(signals)
 		.no_sframe = variant->supplied,
 	};
 	unsigned char table[SFRAME_MAX_SIZE];
-	const char *why = sframe_unsupported();
-	struct table_arg arg = {};
+	const char *why = variant->supplied ? tables_unsupported() :
+					      sframe_unsupported();
 	unsigned int i;
 
 	self->fd = -1;
@@ -130,8 +140,6 @@ FIXTURE_SETUP(signals)
 	if (variant->supplied) {
 		self->owner = owner_open(0, -1, false);
 		ASSERT_LE(0, self->owner);
-		if (table_ioctl(self->owner, &arg) == -ENOTTY)
-			SKIP(return, "kernel lacks PERF_EVENT_IOC_UNWIND_TABLE");
 	}
 	ASSERT_EQ(0, kmsg_open(&self->log));
 	ASSERT_EQ(0, image_build(&self->im, &o));
@@ -150,7 +158,7 @@ FIXTURE_SETUP(signals)
 	self->handler = image_addr(&self->m, code_handler);
 	memset(handler_ctx, 0, sizeof(handler_ctx));
 	handler_next = handler_ctx;
-	/* No frame pointer at all. */
+	/* The frame pointer leads nowhere. */
 	for (i = 0; i < ARRAY_SIZE(handler_ctx); i++)
 		handler_ctx[i].decoy = 1;
 }
@@ -159,7 +167,7 @@ FIXTURE_TEARDOWN(signals)
 {
 	EXPECT_EQ(0, kmsg_complaints(&self->log));
 	kmsg_close(&self->log);
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	image_unmap(&self->m);
 	image_free(&self->im);
 	if (self->fd >= 0)
@@ -170,7 +178,7 @@ FIXTURE_TEARDOWN(signals)
 
 #define AT(label)	((const void *)image_addr(&self->m, label))
 
-/* What a handler does: calls code_mark, and that the leaf with one call. */
+/* A handler calls code_mark, which calls the leaf, which makes one system call. */
 struct handler {
 	__u64			plan[2];
 	struct code_call	call;
@@ -248,7 +256,7 @@ TEST_F(signals, first_instruction)
 	struct handler h;
 
 	set_plan(0, &h, &self->m, SAMPLE_CALL);
-	/* Over ud2. */
+	/* Skip ud2 on return. */
 	handler_ctx[0].skip = 2;
 	chain_begin(&self->c, &self->m);
 	chain_add(&self->c, &self->m, code_large);
@@ -285,7 +293,7 @@ TEST_F(signals, nested)
 	EXPECT_STACKS(&self->s, 1, self->want, self->nr);
 }
 
-/* A timer's signal comes anywhere in a function without a frame. */
+/* A timer signal interrupts any instruction of a function without a frame. */
 TEST_F(signals, asynchronous)
 {
 	const struct itimerval it = { .it_value = { .tv_usec = 20000 } };
@@ -300,14 +308,14 @@ TEST_F(signals, asynchronous)
 	chain_add(&self->c, &self->m, code_sp);
 	chain_add(&self->c, &self->m, code_mid);
 	chain_add(&self->c, &self->m, code_spin);
-	/* Long after the signal has come. */
+	/* Enough to run until long after the signal. */
 	self->c.ctx.loops = 200000000;
 	ASSERT_EQ(0, set_handler(SIGALRM, self->handler, self->restorer,
 				 self->flags));
 	SESSION_OPEN(&self->s);
 	ASSERT_EQ(0, setitimer(ITIMER_REAL, &it, NULL));
 	ASSERT_EQ(0, on_altstack(variant->alt, run_chain, &arg));
-	ASSERT_EQ(0, defer_wait_samples(&self->s, 1, 5));
+	ASSERT_EQ(0, session_wait(&self->s, 1, 5));
 	nr = sample_stack(&self->s, 0, &ips);
 	ASSERT_LT(at, nr);
 	EXPECT_LE((__u64)AT(code_spin), ips[at]);
@@ -347,7 +355,7 @@ TEST_F(signals, interrupted_with_frame_pointer)
 	SESSION_OPEN(&self->s);
 	ASSERT_EQ(0, on_altstack(variant->alt, run_walk_kill, NULL));
 	WANT_HANDLER();
-	self->nr += defer_expect(self->want + self->nr, ID, BITS,
+	self->nr += known_expect(self->want + self->nr, ID, BITS,
 				 walk_syscall_ip);
 	EXPECT_STACKS(&self->s, 1, self->want, self->nr);
 }
@@ -356,7 +364,7 @@ TEST_F(signals, interrupted_with_frame_pointer)
 
 TEST(sframe_signal)
 {
-	SKIP(return, "no code with tables for this architecture");
+	SKIP(return, "no code with SFrame sections for this architecture");
 }
 
 #endif

@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame tables that a profiler supplies for files: what they hold and what not, which
- * of them go when there is no room, and that one user's do not disturb another's walks.
+ * SFrame tables that a profiler supplies for files: they hold no reference to files,
+ * the least recently used are removed, and one user's tables do not disturb others'
+ * walks.
  */
 #define _GNU_SOURCE
-#include "sframe_tables.h"
+#include <errno.h>
+#include <limits.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
+
 #include "../kselftest_harness.h"
+#include "../perf_events/lib/event.h"
+#include "lib/kmsg.h"
+#include "lib/table.h"
 
 #ifdef __x86_64__
 
 FIXTURE(room) {
-	struct defer_session s;
+	struct session s;
 	unsigned int nr;
 	struct kmsg log;
 	struct image im;
@@ -35,8 +48,7 @@ FIXTURE(room) {
 FIXTURE_SETUP(room)
 {
 	const struct image_opts o = { .sframe = plain_v3, .no_sframe = true };
-	const char *why = sframe_unsupported();
-	struct table_arg arg = {};
+	const char *why = tables_unsupported();
 
 	self->fd = -1;
 	self->owner = -1;
@@ -45,11 +57,9 @@ FIXTURE_SETUP(room)
 		SKIP(return, "%s", why);
 	self->owner = owner_open(0, -1, false);
 	ASSERT_LE(0, self->owner);
-	if (table_ioctl(self->owner, &arg) == -ENOTTY)
-		SKIP(return, "kernel lacks PERF_EVENT_IOC_UNWIND_TABLE");
 	ASSERT_EQ(0, kmsg_open(&self->log));
-	ASSERT_EQ(0, defer_read_long(PARANOID, &self->paranoid));
-	ASSERT_EQ(0, defer_write_long(PARANOID, 2));
+	ASSERT_EQ(0, read_long(PARANOID, &self->paranoid));
+	ASSERT_EQ(0, write_long(PARANOID, 2));
 	ASSERT_EQ(0, make_dir(self->dir, sizeof(self->dir)));
 	ASSERT_EQ(0, image_build(&self->im, &o));
 	self->fd = image_file(&self->im, NULL);
@@ -61,11 +71,9 @@ FIXTURE_SETUP(room)
 
 FIXTURE_TEARDOWN(room)
 {
-	char cmd[128];
-
 	EXPECT_EQ(0, kmsg_complaints(&self->log));
 	kmsg_close(&self->log);
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	image_unmap(&self->m);
 	image_free(&self->im);
 	if (self->fd >= 0)
@@ -73,14 +81,11 @@ FIXTURE_TEARDOWN(room)
 	if (self->owner >= 0)
 		close(self->owner);
 	if (self->paranoid != LONG_MAX)
-		EXPECT_EQ(0, defer_write_long(PARANOID, self->paranoid));
-	if (self->dir[0]) {
-		snprintf(cmd, sizeof(cmd), "rm -rf %s", self->dir);
-		EXPECT_EQ(0, system(cmd));
-	}
+		EXPECT_EQ(0, write_long(PARANOID, self->paranoid));
+	EXPECT_EQ(0, remove_dir(self->dir));
 }
 
-/* A file that is one as far as tables go */
+/* An ELF header, which is enough to have a table */
 static int any_file(const struct image *im)
 {
 	int fd = memfd_create("elf", MFD_CLOEXEC);
@@ -92,10 +97,10 @@ static int any_file(const struct image *im)
 	return fd;
 }
 
-/* ---- Room ------------------------------------------------------------------------- */
+/* Room */
 
 #define TABLES_MAX	8192
-/* Longer than a tick, which is how exactly the kernel knows when a table was used. */
+/* Longer than a tick: the kernel stores the time of the last use in ticks. */
 #define TICK_USEC	20000
 
 TEST_F_TIMEOUT(room, least_recently_used, 300)
@@ -122,7 +127,7 @@ TEST_F_TIMEOUT(room, least_recently_used, 300)
 	ASSERT_EQ(0, table_info(self->owner, &nr, &bytes));
 	EXPECT_EQ(TABLES_MAX, nr);
 
-	/* The first one is used, so the second one goes. */
+	/* The first table is used, so the second one is removed. */
 	usleep(TICK_USEC);
 	EXPECT_STACK(&self->m, WHOLE, "full");
 	fd = any_file(&self->im);
@@ -139,7 +144,9 @@ TEST_F_TIMEOUT(room, least_recently_used, 300)
 	close(fd);
 }
 
-/* A table with a lot of nothing at its end, and pages for what is kept with it */
+/*
+ * A table that is padded with zeros. With the kernel's own data it needs a page more.
+ */
 #define LARGE		(4UL << 20)
 
 static int supply_large(const struct image *im, int owner, const void *table,
@@ -149,7 +156,7 @@ static int supply_large(const struct image *im, int owner, const void *table,
 	return *fd < 0 ? -EBADF : table_supply(owner, *fd, table, size, 0);
 }
 
-/* What may be locked is for the newest; nobody else's goes for it. */
+/* At the limit of locked memory, a new table replaces the oldest of its own set. */
 static int fill_locked_memory(FIXTURE_DATA(room) *self)
 {
 	const struct rlimit limit = { 3 * LARGE, 3 * LARGE };
@@ -173,7 +180,7 @@ static int fill_locked_memory(FIXTURE_DATA(room) *self)
 	}
 	if (table_info(owner, &nr, &bytes) || nr != 2 || bytes != 2 * LARGE)
 		return 4;
-	/* More than all of it together: none has to go in vain. */
+	/* More than the whole limit: no table is removed in vain. */
 	if (supply_large(&self->im, owner, table, 4 * LARGE, &dummy) != -EPERM ||
 	    table_info(owner, &nr, &bytes) || nr != 2)
 		return 5;
@@ -184,7 +191,7 @@ static int fill_locked_memory(FIXTURE_DATA(room) *self)
 	if (table_take_back(owner, fd[0]) != -ENOENT || table_take_back(owner, fd[5]) ||
 	    table_take_back(owner, fd[4]))
 		return 7;
-	/* It is given back. */
+	/* The memory of removed tables does not count any more. */
 	for (i = 0; i < 2; i++) {
 		if (supply_large(&self->im, other, table, LARGE, &dummy))
 			return 20 + i;
@@ -202,17 +209,7 @@ TEST_F_TIMEOUT(room, locked_memory, 120)
 	EXPECT_EXIT(pid);
 }
 
-/* ---- What they hold --------------------------------------------------------------- */
-
-/* A file system of its own, in a mount namespace of its own */
-#define MOUNT_SETUP(what) do {						\
-	if (unshare(CLONE_NEWNS))					\
-		SKIP(return, "no mount namespaces: %s", strerror(errno)); \
-	ASSERT_EQ(0, mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)); \
-	snprintf(what, sizeof(what), "%s/fs", self->dir);		\
-	ASSERT_EQ(0, mkdir(what, 0755));				\
-	ASSERT_EQ(0, mount("room", what, "tmpfs", 0, NULL));		\
-} while (0)
+/* References */
 
 TEST_F(room, unmount)
 {
@@ -244,7 +241,7 @@ TEST_F(room, unmount)
 	EXPECT_EQ(1, nr);
 	EXPECT_EQ(0, umount(fs));
 
-	/* One that may have device and inode number of the other one, and its length */
+	/* A file that may have the same device, inode number and length */
 	ASSERT_EQ(0, mount("room", fs, "tmpfs", 0, NULL));
 	fd = make_file(&self->im, path);
 	ASSERT_LE(0, fd);
@@ -257,7 +254,7 @@ TEST_F(room, unmount)
 	EXPECT_EQ(0, umount(fs));
 }
 
-/* fdinfo says which ones. */
+/* fdinfo lists the tables. */
 TEST_F(room, fdinfo)
 {
 	unsigned int major_nr, minor_nr, found = 0;
@@ -286,9 +283,9 @@ TEST_F(room, fdinfo)
 	EXPECT_EQ(1, found);
 }
 
-/* ---- Whom they serve -------------------------------------------------------------- */
+/* Whom they serve */
 
-/* An event becomes an owner and ceases to be, again and again, of one and the same set. */
+/* Events share a set of tables and are closed, again and again. */
 TEST_F(room, shared_later)
 {
 	pid_t pid = fork();
@@ -320,11 +317,11 @@ TEST_F(room, shared_later)
 
 /* What another user does all the time, on another CPU */
 enum churn {
-	/* Shares what is shared */
+	/* Shares a set that is already shared */
 	CHURN_SHARE,
-	/* A new owner each time, which goes */
+	/* Closes the event and lets a new one share the set */
 	CHURN_OWNERS,
-	/* A table that comes and goes */
+	/* Replaces a table */
 	CHURN_TABLES,
 };
 
@@ -370,7 +367,7 @@ static void undisturbed(struct __test_metadata *_metadata, FIXTURE_DATA(room) *s
 	const unsigned int rounds = 4000;
 	struct churn_shared *sh;
 	unsigned int i, whole = 0;
-	const int cpu = defer_pin(-1);
+	const int cpu = pin_to_cpu(-1);
 	cpu_set_t others;
 	struct chain c;
 	pid_t pid;
@@ -395,17 +392,12 @@ static void undisturbed(struct __test_metadata *_metadata, FIXTURE_DATA(room) *s
 	chain_one(&c, &self->m);
 	for (i = 0; i < rounds; i++) {
 		const __u64 *ips = NULL;
-		int nr;
+		int nr = next_stack(&self->s, &c, &ips);
 
-		chain_sample(&c);
-		ASSERT_EQ(0, defer_wait_samples(&self->s, 1, 5));
-		nr = sample_stack(&self->s, 0, &ips);
 		ASSERT_LE(0, nr);
-		whole += defer_same(ips, nr, self->want,
-				    expect(&c, self->want, &self->m, WHOLE));
-		defer_log_free(&self->s.log);
-		self->s.log.sample_type = DEFER_SAMPLE_TYPE;
-		self->s.log.sample_id_all = true;
+		whole += stack_same(ips, nr, self->want,
+				    expect_one(&c, self->want, &self->m, WHOLE));
+		forget_stack(&self->s);
 	}
 	__atomic_store_n(&sh->stop, 1, __ATOMIC_RELAXED);
 	EXPECT_EXIT(pid);
@@ -433,7 +425,7 @@ TEST_F_TIMEOUT(room, other_user_supplies, 300)
 
 TEST(tables_room)
 {
-	SKIP(return, "no code with tables for this architecture");
+	SKIP(return, "no code with SFrame sections for this architecture");
 }
 
 #endif

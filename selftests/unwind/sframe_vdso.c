@@ -4,17 +4,25 @@
  * a breakpoint at each instruction of its functions.
  *
  * They are called with a frame pointer that leads nowhere.  So a walk by frame
- * pointers loses the caller, or has one too many, at the first instructions and at
- * the last ones of each function.
+ * pointers loses the caller, or shows a frame that does not exist, at the first and
+ * last instructions of each function.
  */
 #define _GNU_SOURCE
-#include "sframe_test.h"
+#include <string.h>
+#include <time.h>
+
+#include <linux/perf_event.h>
 #include <sys/auxv.h>
+
 #include "../kselftest_harness.h"
+#include "../perf_events/lib/event.h"
+#include "lib/jit.h"
+#include "lib/kmsg.h"
+#include "lib/sample.h"
 
 #ifdef __x86_64__
 
-/* A length that no function of the vDSO has. */
+/* No function of the vDSO is longer. */
 #define FUNC_SIZE_MAX	8192
 
 extern char vdso_call[], vdso_call_ret[];
@@ -44,12 +52,12 @@ struct vdso {
 	const Elf64_Sym		*syms;
 	unsigned int		nr_syms;
 	const char		*names;
-	/* To add to what the file says. */
+	/* Mapped address minus the address in the file. */
 	unsigned long		bias;
 	unsigned long		end;
 };
 
-/* The vDSO is the kernel's: what its headers say is right. */
+/* The kernel provides the vDSO, so its headers need no checks. */
 static int vdso_init(struct vdso *v)
 {
 	const Elf64_Dyn *dyn = NULL;
@@ -107,14 +115,14 @@ static bool vdso_has(const struct vdso *v, __u64 ip)
 }
 
 FIXTURE(vdso) {
-	struct defer_session s;
+	struct session s;
 	struct kmsg log;
 	struct vdso vdso;
 };
 
 FIXTURE_VARIANT(vdso) {
 	const char *name;
-	/* Not a pointer: the function takes a clock. */
+	/* First argument if the function has a clock ID there, not a pointer. */
 	long clock;
 	bool has_clock;
 };
@@ -157,7 +165,7 @@ FIXTURE_SETUP(vdso)
 		SKIP(return, "%s", why);
 	ASSERT_EQ(0, vdso_init(&self->vdso));
 	if (!self->vdso.sframe)
-		SKIP(return, "no section in the vDSO (kernel built by binutils before 2.41?)");
+		SKIP(return, "no section in the vDSO (kernel built with binutils before 2.41?)");
 	ASSERT_EQ(0, kmsg_open(&self->log));
 }
 
@@ -167,7 +175,7 @@ FIXTURE_TEARDOWN(vdso)
 		EXPECT_EQ(0, kmsg_complaints(&self->log));
 		kmsg_close(&self->log);
 	}
-	defer_session_close(&self->s);
+	session_close(&self->s);
 }
 
 TEST_F(vdso, every_instruction)
@@ -185,18 +193,18 @@ TEST_F(vdso, every_instruction)
 	func = v->bias + sym->st_value;
 
 	for (i = 0; i < sym->st_size; i++) {
-		struct perf_event_attr attr = defer_attr_breakpoint(func + i, BOTH);
+		struct perf_event_attr attr = event_attr_breakpoint(func + i, BOTH);
 		struct defer_stats st;
 		int nr;
 
 		attr.exclude_kernel = 1;
-		ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, 8));
-		ASSERT_EQ(0, defer_enable(&self->s));
+		ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, 8));
+		ASSERT_EQ(0, session_enable(&self->s));
 		if (variant->has_clock)
 			call(func, variant->clock, buf);
 		else
 			call(func, (long)buf, NULL);
-		ASSERT_EQ(0, defer_finish(&self->s));
+		ASSERT_EQ(0, session_finish(&self->s));
 		st = defer_conserve(&self->s.log);
 		EXPECT_EQ(0, st.missing + st.duplicate + st.foreign + st.lost);
 		for (j = 0; j < st.samples; j++) {
@@ -213,12 +221,12 @@ TEST_F(vdso, every_instruction)
 				continue;
 			}
 			TH_LOG("at %s+%#x", variant->name, i);
-			defer_dump("stack", ips, nr);
+			stack_dump("stack", ips, nr);
 		}
-		defer_session_close(&self->s);
+		session_close(&self->s);
 	}
 	TH_LOG("%u of %u stacks lead to the caller", whole, hits);
-	/* Fewer instructions than this no such function has. */
+	/* Each of these functions has at least five instructions. */
 	EXPECT_LE(5, hits);
 	EXPECT_EQ(hits, whole);
 }

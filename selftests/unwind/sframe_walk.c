@@ -5,13 +5,21 @@
  * widths of the format.  The code is that of sframe_code.h in a shared library.
  */
 #define _GNU_SOURCE
-#include "sframe_test.h"
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
 #include "../kselftest_harness.h"
+#include "../perf_events/lib/event.h"
+#include "../perf_events/lib/known_stack.h"
+#include "lib/chain.h"
+#include "lib/jit.h"
+#include "lib/sample.h"
 
 #ifdef __x86_64__
 
 FIXTURE(walk) {
-	struct defer_session s;
+	struct session s;
 	struct image im;
 	struct image_map m;
 	int fd;
@@ -24,44 +32,44 @@ FIXTURE_VARIANT(walk) {
 };
 
 FIXTURE_VARIANT_ADD(walk, v2) {
-	.sframe = { .version = SFRAME_V2 },
+	.sframe = { .version = SFRAME_VERSION_2 },
 };
 
 FIXTURE_VARIANT_ADD(walk, v2_pcrel) {
-	.sframe = { .version = SFRAME_V2, .pcrel = true },
+	.sframe = { .version = SFRAME_VERSION_2, .pcrel = true },
 };
 
 FIXTURE_VARIANT_ADD(walk, v2_two_bytes) {
-	.sframe = { .version = SFRAME_V2, .addr_width = 1, .word_width = 1 },
+	.sframe = { .version = SFRAME_VERSION_2, .addr_width = 1, .word_width = 1 },
 };
 
 FIXTURE_VARIANT_ADD(walk, v2_four_bytes) {
-	.sframe = { .version = SFRAME_V2, .addr_width = 2, .word_width = 2 },
+	.sframe = { .version = SFRAME_VERSION_2, .addr_width = 2, .word_width = 2 },
 };
 
 FIXTURE_VARIANT_ADD(walk, v2_auxiliary_header) {
-	.sframe = { .version = SFRAME_V2, .auxhdr_len = 24 },
+	.sframe = { .version = SFRAME_VERSION_2, .aux_len = 24 },
 };
 
 FIXTURE_VARIANT_ADD(walk, v2_segments_apart) {
-	.sframe = { .version = SFRAME_V2 },
+	.sframe = { .version = SFRAME_VERSION_2 },
 	.gap = 3,
 };
 
 FIXTURE_VARIANT_ADD(walk, v3) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 };
 
 FIXTURE_VARIANT_ADD(walk, v3_two_bytes) {
-	.sframe = { .version = SFRAME_V3, .addr_width = 1, .word_width = 1 },
+	.sframe = { .version = SFRAME_VERSION_3, .addr_width = 1, .word_width = 1 },
 };
 
 FIXTURE_VARIANT_ADD(walk, v3_four_bytes) {
-	.sframe = { .version = SFRAME_V3, .addr_width = 2, .word_width = 2 },
+	.sframe = { .version = SFRAME_VERSION_3, .addr_width = 2, .word_width = 2 },
 };
 
 FIXTURE_VARIANT_ADD(walk, v3_segments_apart) {
-	.sframe = { .version = SFRAME_V3 },
+	.sframe = { .version = SFRAME_VERSION_3 },
 	.gap = 3,
 };
 
@@ -84,7 +92,7 @@ FIXTURE_SETUP(walk)
 
 FIXTURE_TEARDOWN(walk)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	image_unmap(&self->m);
 	image_free(&self->im);
 	if (self->fd >= 0)
@@ -100,31 +108,30 @@ static const char * const flexible[] = {
 	code_drap, code_ra_reg, code_fp_reg, code_interrupt,
 };
 
-#define LEAF_IP(self)	image_addr(&(self)->m, code_leaf_ip)
 
-/* Without the table: proves that frame pointers cannot give these stacks. */
+/* Immediate callchains do not use the section: frame pointers end at the decoy. */
 TEST_F(walk, frame_pointers_mislead)
 {
-	struct perf_event_attr attr = defer_attr(PERF_TYPE_TRACEPOINT,
-		DEFER_TRACEPOINT("syscalls/sys_enter_getpgid"), 1, 0);
-	const struct defer_item *it;
+	struct perf_event_attr attr = event_attr(PERF_TYPE_TRACEPOINT,
+		TRACEPOINT_ID("syscalls/sys_enter_getpgid"), 1, 0);
+	const struct log_item *it;
 	const __u64 *ips = NULL;
 	struct chain c;
 	int nr;
 
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1, DEFER_PAGES));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
 	chain_begin(&c, &self->m);
 	chain_add_list(&c, &self->m, plain, ARRAY_SIZE(plain));
 	chain_add(&c, &self->m, code_leaf);
 	chain_sample(&c);
-	ASSERT_EQ(0, defer_finish(&self->s));
-	it = defer_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
+	ASSERT_EQ(0, session_finish(&self->s));
+	it = log_nth(&self->s.log, PERF_RECORD_SAMPLE, 0);
 	ASSERT_NE(NULL, it);
 	nr = defer_user_chain(&self->s.log, it, &ips);
-	self->want[0] = LEAF_IP(self);
+	self->want[0] = LEAF_IP(&self->m);
 	self->want[1] = image_addr(&self->m, code_decoy);
-	EXPECT_TRUE(defer_same(ips, nr, self->want, 2));
+	EXPECT_TRUE(stack_same(ips, nr, self->want, 2));
 }
 
 /* Each kind of frame alone. */
@@ -139,19 +146,19 @@ TEST_F(walk, one_frame)
 		func = i < ARRAY_SIZE(plain) ? plain[i] :
 					       flexible[i - ARRAY_SIZE(plain)];
 		if (i >= ARRAY_SIZE(plain) &&
-		    variant->sframe.version < SFRAME_V3)
+		    variant->sframe.version < SFRAME_VERSION_3)
 			break;
 		chain_begin(&c, &self->m);
 		chain_add(&c, &self->m, func);
 		chain_add(&c, &self->m, code_leaf);
 		chain_sample(&c);
-		nr_want = chain_expect(&c, self->want, LEAF_IP(self), -1);
+		nr_want = chain_expect(&c, self->want, LEAF_IP(&self->m), -1);
 		EXPECT_NEXT(&self->s, n, self->want, nr_want, "function %u", i);
 		n++;
 	}
 }
 
-/* All of them, in both orders, again and again: the rules are warm then. */
+/* All of them, in both orders, several times: later walks use remembered rules. */
 TEST_F(walk, mixed)
 {
 	unsigned int i, n = 0, nr_want;
@@ -159,7 +166,7 @@ TEST_F(walk, mixed)
 
 	SESSION_OPEN(&self->s);
 	for (i = 0; i < 5; i++) {
-		bool flex = variant->sframe.version >= SFRAME_V3;
+		bool flex = variant->sframe.version >= SFRAME_VERSION_3;
 		unsigned int j;
 
 		chain_begin(&c, &self->m);
@@ -173,13 +180,13 @@ TEST_F(walk, mixed)
 			chain_add(&c, &self->m, flexible[j]);
 		chain_add(&c, &self->m, code_leaf);
 		chain_sample(&c);
-		nr_want = chain_expect(&c, self->want, LEAF_IP(self), -1);
+		nr_want = chain_expect(&c, self->want, LEAF_IP(&self->m), -1);
 		EXPECT_NEXT(&self->s, n, self->want, nr_want);
 		n++;
 	}
 }
 
-/* A frame of the greatest distance that is left between two callers. */
+/* Frame pointers are restored over many frames, two of them of variable size. */
 TEST_F(walk, frame_pointer_over_many_frames)
 {
 	static const char * const list[] = {
@@ -195,7 +202,7 @@ TEST_F(walk, frame_pointer_over_many_frames)
 	chain_add(&c, &self->m, code_leaf);
 	c.ctx.alloca = 0x11110;
 	chain_sample(&c);
-	nr_want = chain_expect(&c, self->want, LEAF_IP(self), -1);
+	nr_want = chain_expect(&c, self->want, LEAF_IP(&self->m), -1);
 	EXPECT_STACKS(&self->s, 1, self->want, nr_want);
 }
 
@@ -204,7 +211,7 @@ TEST_F(walk, every_rule_on_top)
 {
 	unsigned int f, r, tested = 0;
 
-	for (f = 0; f < ARRAY_SIZE(sframe_funcs); f++) {
+	for (f = 0; f < nr_sframe_funcs; f++) {
 		const struct sframe_func *func = &sframe_funcs[f];
 		const char *call = func->start == code_mask ? code_mask_third :
 							      func->start;
@@ -232,24 +239,24 @@ TEST_F(walk, every_rule_on_top)
 			unsigned int i, nr_want = 0;
 
 			self->want[nr_want++] = ip;
-			/* There the walk ends. */
+			/* code_entry is outermost: the walk ends there. */
 			for (i = above; func->start != code_entry && i--; )
 				self->want[nr_want++] = c.rets[i];
-			attr = defer_attr_breakpoint(ip, BOTH);
-			ASSERT_EQ(0, defer_session_open(&self->s, &attr, 0, -1,
-							DEFER_PAGES));
-			ASSERT_EQ(0, defer_enable(&self->s));
+			attr = event_attr_breakpoint(ip, BOTH);
+			ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1,
+						  SESSION_PAGES));
+			ASSERT_EQ(0, session_enable(&self->s));
 			chain_run(&c, &call, 1);
 			EXPECT_STACKS(&self->s, 1, self->want, nr_want,
 				      "function %u rule %u", f, r);
-			defer_session_close(&self->s);
+			session_close(&self->s);
 			tested++;
 		}
 	}
 	EXPECT_LT(40, tested);
 }
 
-/* ---- from one method to another -------------------------------------------------- */
+/* From one method to another */
 
 /* The caller of the outermost function has frame pointers. */
 TEST_F(walk, on_to_frame_pointers)
@@ -263,7 +270,7 @@ TEST_F(walk, on_to_frame_pointers)
 	struct chain c;
 	int fd;
 
-	/* None is the outermost one, least of all code_entry. */
+	/* Mark code_start, which is not in the chain, instead of code_entry. */
 	o.sframe.outermost[0] = code_start;
 	ASSERT_EQ(0, image_build(&im, &o));
 	fd = image_file(&im, NULL);
@@ -279,14 +286,14 @@ TEST_F(walk, on_to_frame_pointers)
 	walk_top(id, bits, walk_call, c.entry, (__u64)c.plan, (__u64)&c.ctx);
 	nr_want = chain_expect(&c, self->want, image_addr(&m, code_leaf_ip),
 			       -1);
-	nr_want += defer_expect(self->want + nr_want, id, bits, walk_call_ret);
+	nr_want += known_expect(self->want + nr_want, id, bits, walk_call_ret);
 	EXPECT_STACKS(&self->s, 1, self->want, nr_want);
 	image_unmap(&m);
 	image_free(&im);
 	close(fd);
 }
 
-/* A function that the table does not have ends what SFrame can do. */
+/* SFrame cannot unwind a function that the section does not cover. */
 TEST_F(walk, hole)
 {
 	struct image_opts o = { .sframe = variant->sframe };
@@ -317,11 +324,11 @@ TEST_F(walk, hole)
 	close(fd);
 }
 
-/* Two libraries with tables of different versions call each other. */
+/* A library of this version and one of version 3 call each other. */
 TEST_F(walk, two_libraries)
 {
 	struct image_opts o = {
-		.sframe = { .version = SFRAME_V3 },
+		.sframe = { .version = SFRAME_VERSION_3 },
 	};
 	struct image_map m = {};
 	unsigned int i, nr_want;
@@ -353,7 +360,7 @@ TEST_F(walk, two_libraries)
 
 TEST(walk)
 {
-	SKIP(return, "no code with tables for this architecture");
+	SKIP(return, "no code with SFrame sections for this architecture");
 }
 
 #endif

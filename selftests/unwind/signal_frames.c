@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * User stacks of signal handlers: through the trampoline that the handler
- * returns to, into what the signal interrupted, and on to its callers.  Here
- * for code with frame pointers, in all ABIs; see sframe_signal for SFrame.
+ * returns to, into what the signal interrupted, and on to its callers. This test covers
+ * code with frame pointers, in all ABIs.
  */
 #define _GNU_SOURCE
-#define SIGNAL_FRAMES_TEST
-#include "../perf_events/defer.h"
-#include "signal_frames.h"
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
 #include "../kselftest_harness.h"
+#include "../perf_events/lib/child.h"
+#include "../perf_events/lib/known_stack.h"
+#include "lib/sample.h"
+#include "lib/sigframe.h"
+#include "signal_frames.h"
 
 #ifdef __x86_64__
 
-#define BOTH	(DEFER_ATTR_CALLCHAIN | DEFER_ATTR_OUTPUT)
-
 asm("	.pushsection .text, \"ax\"\n"
-/* Interrupted behind the trap: before there is a frame, and after it. */
+/* Interrupted after int3: before the function has a frame, and after it left it. */
 "	.type fp_begin, @function\n"
 "fp_begin:\n"
 "	int3\n"
@@ -46,48 +54,8 @@ asm("	.pushsection .text, \"ax\"\n"
 extern const char fp_begin[], fp_begin_ip[], fp_end[], fp_end_ip[];
 extern const char restore_eax[], restore_rax[];
 
-static struct perf_event_attr sample_attr(long tracepoint)
-{
-	return defer_attr(PERF_TYPE_TRACEPOINT, tracepoint, 1, BOTH);
-}
-
-#define SESSION_OPEN(s) do {						\
-	struct perf_event_attr __attr;					\
-									\
-	__attr = sample_attr(DEFER_TRACEPOINT("syscalls/sys_enter_getpgid")); \
-	ASSERT_EQ(0, defer_session_open(s, &__attr, 0, -1, DEFER_PAGES)); \
-	ASSERT_EQ(0, defer_enable(s));					\
-} while (0)
-
-static bool
-is_stack(struct defer_session *s, unsigned int i, const __u64 *want,
-	 unsigned int nr_want)
-{
-	const __u64 *ips = NULL;
-	const struct defer_item *it;
-	int nr = -1;
-
-	it = defer_nth(&s->log, PERF_RECORD_SAMPLE, i);
-	if (it && it->cookie)
-		nr = defer_user_chain(&s->log, it, &ips);
-	return defer_same(ips, nr, want, nr_want);
-}
-
-/* All samples so far must have the stack "want". */
-#define EXPECT_STACKS(s, count, want, nr_want) do {			\
-	unsigned int __i, __n = count;					\
-	struct defer_stats __st;					\
-									\
-	ASSERT_EQ(0, defer_finish(s));					\
-	__st = defer_conserve(&(s)->log);				\
-	EXPECT_CONSERVED(&__st);					\
-	ASSERT_EQ(__n, __st.samples);					\
-	for (__i = 0; __i < __n; __i++)					\
-		EXPECT_TRUE(is_stack(s, __i, want, nr_want));		\
-} while (0)
-
 FIXTURE(signals) {
-	struct defer_session s;
+	struct session s;
 	const void *restorer;
 	unsigned long flags;
 	__u64 want[64];
@@ -138,12 +106,12 @@ FIXTURE_SETUP(signals)
 
 FIXTURE_TEARDOWN(signals)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 }
 
 static void run_walk_call(void *arg)
 {
-	defer_walk_call(ID, BITS, arg, NULL);
+	known_walk_call(ID, BITS, arg, NULL);
 }
 
 TEST_F(signals, system_call)
@@ -154,7 +122,7 @@ TEST_F(signals, system_call)
 	ASSERT_EQ(0, on_altstack(variant->alt, run_walk_kill, NULL));
 	want_ip(self->want, &self->nr, fp_handler_ip);
 	want_ip(self->want, &self->nr, self->restorer);
-	self->nr += defer_expect(self->want + self->nr, ID, BITS,
+	self->nr += known_expect(self->want + self->nr, ID, BITS,
 				 walk_syscall_ip);
 	EXPECT_STACKS(&self->s, 1, self->want, self->nr);
 }
@@ -171,12 +139,12 @@ TEST_F(signals, nested)
 	want_ip(self->want, &self->nr, self->restorer);
 	want_ip(self->want, &self->nr, fp_outer_ip);
 	want_ip(self->want, &self->nr, self->restorer);
-	self->nr += defer_expect(self->want + self->nr, ID, BITS,
+	self->nr += known_expect(self->want + self->nr, ID, BITS,
 				 walk_syscall_ip);
 	EXPECT_STACKS(&self->s, 1, self->want, self->nr);
 }
 
-/* What the unwinder knows of functions' begins and ends holds here, too. */
+/* The rules for function entries and returns also apply after a signal frame. */
 TEST_F(signals, function_without_frame)
 {
 	static const struct {
@@ -198,15 +166,15 @@ TEST_F(signals, function_without_frame)
 		want_ip(self->want, &nr, fp_handler_ip);
 		want_ip(self->want, &nr, self->restorer);
 		want_ip(self->want, &nr, fns[i].ip);
-		nr += defer_expect(self->want + nr, ID, BITS, walk_call_ret);
-		ASSERT_EQ(0, defer_wait_samples(&self->s, i + 1, 5));
+		nr += known_expect(self->want + nr, ID, BITS, walk_call_ret);
+		ASSERT_EQ(0, session_wait(&self->s, i + 1, 5));
 		EXPECT_TRUE(is_stack(&self->s, i, self->want, nr)) {
 			TH_LOG("function %u", i);
 		}
 	}
 }
 
-/* A handler like any other, of any length of stack: several at once. */
+/* The same handler many times, in one session. */
 TEST_F(signals, many_times)
 {
 	const unsigned int rounds = 50;
@@ -219,15 +187,15 @@ TEST_F(signals, many_times)
 		ASSERT_EQ(0, on_altstack(variant->alt, run_walk_kill, NULL));
 	want_ip(self->want, &self->nr, fp_handler_ip);
 	want_ip(self->want, &self->nr, self->restorer);
-	self->nr += defer_expect(self->want + self->nr, ID, BITS,
+	self->nr += known_expect(self->want + self->nr, ID, BITS,
 				 walk_syscall_ip);
 	EXPECT_STACKS(&self->s, rounds, self->want, self->nr);
 }
 
-/* ---- other ABIs --------------------------------------------------------------------- */
+/* Other ABIs */
 
 FIXTURE(compat) {
-	struct defer_session s;
+	struct session s;
 	struct compat_addrs addrs;
 	pid_t pid;
 	int to;
@@ -248,50 +216,35 @@ FIXTURE_VARIANT_ADD(compat, x32) {
 
 FIXTURE_SETUP(compat)
 {
-	char path[PATH_MAX + 32], dir[PATH_MAX];
+	const char *path = beside(variant->program);
 	const char *why = defer_unsupported();
-	int in[2], out[2];
 	ssize_t n;
-	char *end;
 
 	self->pid = -1;
 	self->to = -1;
 	self->from = -1;
 	if (why)
 		SKIP(return, "%s", why);
-	n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
-	ASSERT_LT(0, n);
-	dir[n] = '\0';
-	end = strrchr(dir, '/');
-	ASSERT_NE(NULL, end);
-	*end = '\0';
-	snprintf(path, sizeof(path), "%s/%s", dir, variant->program);
 	if (access(path, X_OK))
-		SKIP(return, "no %s (the compiler cannot make it?)",
+		SKIP(return, "no %s (compiler without -m32 or -mx32?)",
 		     variant->program);
 
-	ASSERT_EQ(0, pipe2(in, O_CLOEXEC));
-	ASSERT_EQ(0, pipe2(out, O_CLOEXEC));
-	self->pid = fork();
+	self->pid = child_exec(path, &self->to, &self->from);
 	ASSERT_LE(0, self->pid);
-	if (!self->pid) {
-		dup2(in[0], 0);
-		dup2(out[1], 1);
-		execl(path, path, NULL);
-		_exit(127);
-	}
-	close(in[0]);
-	close(out[1]);
-	self->to = in[1];
-	self->from = out[0];
 	n = read(self->from, &self->addrs, sizeof(self->addrs));
-	if (n != sizeof(self->addrs))
+	if (n != sizeof(self->addrs)) {
+		int status = -1;
+
+		ASSERT_EQ(0, child_wait(self->pid, &status, 10, NULL));
+		self->pid = -1;
+		ASSERT_EQ(127, WEXITSTATUS(status));
 		SKIP(return, "the kernel does not run %s", variant->program);
+	}
 }
 
 FIXTURE_TEARDOWN(compat)
 {
-	defer_session_close(&self->s);
+	session_close(&self->s);
 	if (self->pid > 0) {
 		kill(self->pid, SIGKILL);
 		waitpid(self->pid, NULL, 0);
@@ -311,19 +264,19 @@ TEST_F(compat, stacks)
 	char filter[32];
 	int status = -1;
 
-	attr = sample_attr(DEFER_TRACEPOINT("raw_syscalls/sys_enter"));
-	ASSERT_EQ(0, defer_session_open(&self->s, &attr, self->pid, -1,
-					DEFER_PAGES));
+	attr = sample_attr(TRACEPOINT_ID("raw_syscalls/sys_enter"));
+	ASSERT_EQ(0, session_open(&self->s, &attr, self->pid, -1,
+				  SESSION_PAGES));
 	snprintf(filter, sizeof(filter), "id == %u", a->sampled_nr);
 	ASSERT_EQ(0, ioctl(self->s.bufs[0].fd, PERF_EVENT_IOC_SET_FILTER,
 			   filter));
-	ASSERT_EQ(0, defer_enable(&self->s));
+	ASSERT_EQ(0, session_enable(&self->s));
 	ASSERT_EQ(1, write(self->to, "", 1));
 	ASSERT_EQ(sizeof(result), read(self->from, &result, sizeof(result)));
-	ASSERT_EQ(0, defer_wait(self->pid, &status, 15, NULL));
+	ASSERT_EQ(0, child_wait(self->pid, &status, 15, NULL));
 	self->pid = -1;
 	ASSERT_EQ(0, status);
-	ASSERT_EQ(0, defer_finish(&self->s));
+	ASSERT_EQ(0, session_finish(&self->s));
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	ASSERT_LT(0, a->nr_cases);

@@ -9,7 +9,7 @@
 
 #ifdef __i386__
 asm("	.pushsection .text, \"ax\"\n"
-/* walk_top(id, bits): see known_stack.h */
+/* walk_top(id, bits): see known_stack.c */
 "	.type walk_top, @function\n"
 "walk_top:\n"
 "	push	%ebp\n"

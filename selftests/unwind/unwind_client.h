@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
-/* Between test_modules/unwind_client and its tests. */
+/* Interface between test_modules/unwind_client and its tests. */
 #ifndef SELFTESTS_UNWIND_CLIENT_H
 #define SELFTESTS_UNWIND_CLIENT_H
 
@@ -28,8 +28,8 @@ enum unwind_client_ctx {
 	_IO('u', (ctx) * UNWIND_CLIENTS + (client))
 
 /*
- * Be a virtual CPU that enters its guest so many times, with a request each time
- * that its work runs before the guest: a system call with two arguments, too.
+ * Act as a virtual CPU with this many guest entries. Before each, make a request and
+ * run the pending work. As above, this is a system call with two arguments.
  */
 #define UNWIND_CLIENT_GUEST_ENTRIES	200
 #define UNWIND_CLIENT_VCPU(client, ctx)	\
@@ -42,11 +42,13 @@ enum unwind_client_op {
 	UNWIND_OP_DISABLE,
 	/* Depth of this client's requests. */
 	UNWIND_OP_DEPTH,
-	/* The system call that requests does so for this client, too; -1: none. */
+	/*
+	 * The system call also makes a request for this client; -1: for no other one.
+	 */
 	UNWIND_OP_ALSO,
-	/* The callback sleeps so many ms. */
+	/* The callback sleeps for this many ms. */
 	UNWIND_OP_CALLBACK_SLEEP,
-	/* The system call that requests sleeps so many ms afterwards. */
+	/* The system call sleeps for this many ms after the request. */
 	UNWIND_OP_REQUEST_SLEEP,
 	/* Context of a request that the callback makes; -1 for none. */
 	UNWIND_OP_CALLBACK_CTX,
@@ -54,14 +56,14 @@ enum unwind_client_op {
 	UNWIND_OP_CALLBACK_REQUESTS,
 	/* The callback makes that request for this client; -1: for its own. */
 	UNWIND_OP_CALLBACK_CLIENT,
-	/* Each request of the callback wants a stack that is so much deeper. */
+	/* Each request of the callback asks for this many more entries. */
 	UNWIND_OP_CALLBACK_DEEPER,
 	/*
-	 * The system call that requests does so again, in this context, when the
-	 * deferred work is done; -1: it does not.
+	 * After the deferred work, the system call makes another request in this
+	 * context; -1: it does not.
 	 */
 	UNWIND_OP_AFTER_CTX,
-	/* Requests from a timer of this CPU, every so many us; 0 ends it. */
+	/* A timer of this CPU makes a request every this many us; 0 stops it. */
 	UNWIND_OP_STORM,
 };
 

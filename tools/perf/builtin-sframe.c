@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf sframe: SFrame tables for programs and libraries that have none
+ * perf sframe: SFrame tables for programs and libraries without an SFrame section
  */
 #include <elf.h>
 #include <errno.h>
@@ -22,18 +22,15 @@
 #include <subcmd/parse-options.h>
 
 #include "builtin.h"
+#include "util/array-grow.h"
 #include "util/debug.h"
 #include "util/mutex.h"
+#include "util/regular-file.h"
 #include "util/sframe.h"
 #include "util/sframe-cache.h"
 #include "util/sframe-parallel.h"
 #include "util/sframe-table.h"
 #include "util/units.h"
-
-/* Not in older headers. */
-#ifndef PT_GNU_SFRAME
-#define PT_GNU_SFRAME	0x6474e554
-#endif
 
 #define SECONDS_PER_DAY	(24 * 60 * 60)
 
@@ -50,26 +47,9 @@ static double seconds_now(void)
 	return ts.tv_sec + ts.tv_nsec / (double)NSEC_PER_SEC;
 }
 
-static int open_file(const char *path)
-{
-	struct stat st;
-	int fd;
-
-	/* Opening a FIFO would wait for its other end. */
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return -ENOEXEC;
-	}
-
-	return fd;
-}
-
 static int read_file(const char *path, void **data, size_t *size)
 {
-	int fd = open_file(path), err = 0;
+	int fd = regular_file__open(path), err = 0;
 	struct stat st;
 	void *buf;
 
@@ -101,9 +81,9 @@ out:
 }
 
 /**
- * struct sframe_file - A file to do something with
- * @path:	Its name
- * @found:	In a directory: it need not be a program
+ * struct sframe_file - A file to process
+ * @path:	Its path
+ * @found:	It was found in a directory, so it need not be a program
  */
 struct sframe_file {
 	char	*path;
@@ -114,23 +94,19 @@ static struct {
 	struct sframe_file	*files;
 	size_t			nr;
 	size_t			room;
-	/* What was named, or is below that, and cannot be listed; it was reported. */
+	/* Number of arguments and files that cannot be listed; each was reported. */
 	size_t			unlisted;
 } all_files;
 
 static int add_file(const char *path, bool found)
 {
-	size_t room;
 	void *new;
 
-	if (all_files.nr == all_files.room) {
-		room = max(all_files.room * 2, (size_t)256);
-		new = realloc(all_files.files, room * sizeof(*all_files.files));
-		if (!new)
-			return -ENOMEM;
-		all_files.files = new;
-		all_files.room = room;
-	}
+	new = array__grow(all_files.files, all_files.nr, &all_files.room,
+			  sizeof(*all_files.files));
+	if (!new)
+		return -ENOMEM;
+	all_files.files = new;
 
 	all_files.files[all_files.nr].path = strdup(path);
 	if (!all_files.files[all_files.nr].path)
@@ -159,7 +135,7 @@ static int add_directory(const char *path)
 	char *real_path;
 	int err;
 
-	/* nftw() is not to follow links below the directory, and so not this one. */
+	/* With FTW_PHYS nftw() follows no link, so resolve the argument first. */
 	real_path = realpath(path, NULL);
 	if (!real_path)
 		return -errno;
@@ -173,8 +149,8 @@ static int add_directory(const char *path)
 }
 
 /*
- * All files that are named, and all below directories that are named. What cannot be
- * listed does not keep the others from being used.
+ * Collects all files that the user named, and all files below the directories that
+ * the user named. If one of them cannot be listed, the others are still used.
  */
 static int collect_files(int argc, const char **argv)
 {
@@ -216,24 +192,24 @@ static void free_files(void)
 }
 
 /**
- * struct sframe_totals - What was done, for all files together
- * @lock:	Held while any other member is used, but what is only read
- * @progress:	Show how far it is
- * @done:	Files that were looked at
- * @built:	Tables that were made
- * @cached:	Tables that were there
- * @skipped:	Files that have no use for a table, by accident
- * @failed:	Files that should have a table and have none
- * @size:	Bytes of all tables
- * @stats:	Of all tables
- * @check:	Comparison of all tables
+ * struct sframe_totals - Results for all files together
+ * @lock:	Protects all members that threads write
+ * @progress:	Show the progress
+ * @done:	Number of files that were processed
+ * @built:	Number of tables that were made
+ * @cached:	Number of tables that were in the cache
+ * @skipped:	Number of files in directories that no table can be made for
+ * @failed:	Number of files that should have a table but have none
+ * @size:	Size of all tables, in bytes
+ * @stats:	Sum of the statistics of all tables
+ * @check:	Sum of the comparisons of all tables
  * @stored:	Tables were put into the cache
- * @out:	Where the only table goes, or NULL
+ * @out:	Output file for the only table, or NULL
  * @force:	Do not look into the cache
- * @table:	Compare this one, or NULL
+ * @table:	Compare this table, or NULL
  */
 struct sframe_totals {
-	/* Of all that threads write. */
+	/* Protects all members that threads write. */
 	struct mutex		lock;
 	bool			progress;
 	size_t			done;
@@ -259,12 +235,12 @@ static void show_progress(struct sframe_totals *totals)
 			totals->done == all_files.nr ? "\n" : "");
 }
 
-/* @totals is locked. */
+/* The caller holds the lock of @totals. */
 static void report_error(struct sframe_totals *totals, const struct sframe_file *file, int err)
 {
 	char buf[128];
 
-	/* Most files in a directory are something else. */
+	/* Most files in a directory are not programs or libraries. */
 	if (file->found && (err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA)) {
 		totals->skipped++;
 		pr_debug("%s: %s\n", file->path, sframe_table__strerror(err, buf, sizeof(buf)));
@@ -326,7 +302,7 @@ static void build_file(size_t index, void *arg)
 	double start = seconds_now();
 	int fd, err;
 
-	fd = open_file(file->path);
+	fd = regular_file__open(file->path);
 	if (fd < 0)
 		err = fd;
 	else if (totals->out || totals->force)
@@ -376,10 +352,10 @@ static int cmd_sframe_build(int argc, const char **argv)
 	int ret;
 	const struct option options[] = {
 	OPT_STRING('o', "output", &totals.out, "file",
-		   "write the table of the one file to here, not into the cache"),
-	OPT_BOOLEAN('f', "force", &totals.force, "make the tables that are in the cache anew"),
-	OPT_UINTEGER('j', "jobs", &jobs, "how many files at a time (default: number of CPUs)"),
-	OPT_INCR('v', "verbose", &verbose, "a line for each table"),
+		   "write the table to this file, not into the cache; takes exactly one file"),
+	OPT_BOOLEAN('f', "force", &totals.force, "make tables even if they are in the cache"),
+	OPT_UINTEGER('j', "jobs", &jobs, "number of files at a time (default: number of CPUs)"),
+	OPT_INCR('v', "verbose", &verbose, "print a line for each table"),
 	OPT_END()
 	};
 	static const char * const usage[] = {
@@ -448,14 +424,14 @@ static void check_file(size_t index, void *arg)
 	if (check.max)
 		check.log = open_memstream(&text, &text_size);
 
-	fd = open_file(file->path);
+	fd = regular_file__open(file->path);
 	if (fd < 0)
 		err = fd;
 	else if (totals->table)
 		err = read_file(totals->table, &table.data, &table.size);
 	else
 		err = sframe_table__build(&table, fd);
-	/* Without a table all that the file describes is missing. */
+	/* Without a table all code that the file describes is missing. */
 	if (!err || err == -ENODATA)
 		err = sframe_table__check(&table, fd, &check);
 	if (check.log)
@@ -498,11 +474,11 @@ static int cmd_sframe_check(int argc, const char **argv)
 	int ret = -1;
 	const struct option options[] = {
 	OPT_STRING('t', "table", &totals.table, "file",
-		   "compare this table of the one file, not one that is made now"),
+		   "check this table instead of making one; takes exactly one file"),
 	OPT_UINTEGER('n', "differences", &totals.check.max,
-		     "how many differences to print for each file"),
-	OPT_UINTEGER('j', "jobs", &jobs, "how many files at a time (default: number of CPUs)"),
-	OPT_INCR('v', "verbose", &verbose, "a line for each file that is found in a directory"),
+		     "number of differences to print for each file"),
+	OPT_UINTEGER('j', "jobs", &jobs, "number of files at a time (default: number of CPUs)"),
+	OPT_INCR('v', "verbose", &verbose, "print a line for each file in a directory"),
 	OPT_END()
 	};
 	static const char * const usage[] = {
@@ -539,7 +515,7 @@ out:
 	return ret;
 }
 
-/* The file's own section, as the kernel finds it: by its program header. */
+/* Finds the file's own section by its program header, like the kernel. */
 static int find_section(int fd, void **data, size_t *size, u64 *base)
 {
 	Elf64_Ehdr ehdr;
@@ -579,7 +555,7 @@ static int find_section(int fd, void **data, size_t *size, u64 *base)
 	return 0;
 }
 
-/* A table is told by how it begins. */
+/* The magic number identifies a table. */
 static bool is_table(int fd)
 {
 	u8 magic[sizeof(u16)];
@@ -597,7 +573,7 @@ static int show_file(const char *path, bool generate)
 	char buf[128];
 	int fd, err;
 
-	fd = open_file(path);
+	fd = regular_file__open(path);
 	if (fd < 0) {
 		pr_err("%s: %s\n", path, sframe_table__strerror(fd, buf, sizeof(buf)));
 		return -1;
@@ -619,7 +595,7 @@ static int show_file(const char *path, bool generate)
 
 	err = sframe_reader__init(&reader, table.data, table.size, base);
 	if (err == -EOPNOTSUPP) {
-		pr_err("%s: SFrame of another version, machine or byte order\n", path);
+		pr_err("%s: unsupported SFrame version, machine or byte order\n", path);
 		err = -1;
 		goto out_silent;
 	}
@@ -643,7 +619,7 @@ static int cmd_sframe_show(int argc, const char **argv)
 	int i, ret = 0;
 	const struct option options[] = {
 	OPT_BOOLEAN('g', "generate", &generate,
-		    "what would be made for a file, even if it has a section of its own"),
+		    "show the table that perf would make, even if the file has a section"),
 	OPT_END()
 	};
 	static const char * const usage[] = {
@@ -683,7 +659,7 @@ static int sum_entry(const struct sframe_cache_entry *entry, void *arg)
 	if (!sum->list)
 		return 0;
 
-	/* A file's time can be one that no calendar has. */
+	/* The time of a file may be out of the range of localtime_r(). */
 	if (!localtime_r(&entry->used, &tm) ||
 	    !strftime(used, sizeof(used), "%Y-%m-%d", &tm))
 		scnprintf(used, sizeof(used), "-");
@@ -710,10 +686,10 @@ static int cmd_sframe_cache(int argc, const char **argv)
 		{ .tag = 0 },
 	};
 	const struct option options[] = {
-	OPT_UINTEGER(0, "older", &older, "prune: what has not been used for this many days"),
+	OPT_UINTEGER(0, "older", &older, "prune: remove tables not used for this many days"),
 	OPT_STRING(0, "max-size", &max_size, "size[BKMG]",
-		   "prune: what has not been used for the longest time, down to this size"),
-	OPT_INCR('v', "verbose", &verbose, "say why"),
+		   "prune: remove the least recently used tables, down to this size"),
+	OPT_INCR('v', "verbose", &verbose, "print debug messages"),
 	OPT_END()
 	};
 	static const char * const usage[] = {

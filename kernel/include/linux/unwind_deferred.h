@@ -10,12 +10,11 @@
 
 /**
  * struct unwind_user_trace - A user stack
- * @nr:		Number of @entries; there is always one, unless the instruction pointer
- *		is no user address
- * @end:	Why there are no more
- * @entries:	The interrupted instruction pointer, unless that is no user
- *		address, then the return addresses from the innermost to the
- *		outermost
+ * @nr:		Number of @entries. At least 1, unless the instruction pointer is not
+ *		a user address
+ * @end:	Why there are no more entries
+ * @entries:	The interrupted instruction pointer, unless it is not a user address,
+ *		then the return addresses from the innermost frame to the outermost
  */
 struct unwind_user_trace {
 	unsigned int			nr;
@@ -24,18 +23,18 @@ struct unwind_user_trace {
 };
 
 /**
- * struct unwind_deferred_client - Someone who wants user stacks
- * @callback:	Receives a stack that this client asked for
- * @id:		Bit of this client, private to the interface
- * @born:	Since when it is registered, private to the interface: an older
- *		request with its bit was made by the client that had the bit before
+ * struct unwind_deferred_client - A client that requests user stacks
+ * @callback:	Receives a stack that this client requested
+ * @id:		Bit of this client. Private to the interface
+ * @born:	Epoch at registration. Private to the interface: an older request with
+ *		the same bit was made by an earlier client
  *
  * @callback runs in the task that the request was made for, in task context
  * with interrupts enabled. The caller holds an SRCU read lock, keeps the task on its
- * CPU and, during execve(), holds the cred_guard_mutex. It may sleep, and it may use
- * the trace until it returns. It must not unregister a client. Requests that it makes
- * or causes for the stack that it was called with get that cookie, and no call
- * follows, unless unwind_deferred_renew() is called.
+ * CPU and, during execve(), holds the cred_guard_mutex. @callback may sleep, and it
+ * may use the trace until it returns. It must not unregister a client. If it
+ * requests the stack that it was called with, directly or indirectly, it gets the
+ * same cookie, and no call follows unless unwind_deferred_renew() is called.
  */
 struct unwind_deferred_client {
 	void (*callback)(struct unwind_deferred_client *client,
@@ -67,7 +66,7 @@ void unwind_deferred_kick(void);
 /**
  * unwind_deferred_enter_from_user_mode - User code has run
  *
- * Requests have a way out of the kernel ahead of them again.
+ * Allows requests again: the task will do its work once more before user mode.
  *
  * Context: Interrupts disabled, on the way into the kernel, after context tracking.
  */
@@ -81,14 +80,14 @@ static __always_inline void unwind_deferred_enter_from_user_mode(void)
 /**
  * unwind_deferred_exit_to_user_mode - User code is about to run
  *
- * It will change its stack, so a stack that was delivered in this kernel entry is
- * of no use for the next one. Unless a request was made after the last look at the
- * task's work: that must not wait until the next entry, so the task comes back
- * before it runs user code. Context tracking has tracepoints after this, on CPUs in
- * nohz_full, where nothing brings it back.
+ * User code will change its stack, so a stack that was delivered in this kernel
+ * entry is of no use for the next one. If a request was made after the last look at
+ * the task's work, it must not wait until the next entry. Then the task comes back
+ * before it runs user code. On CPUs in nohz_full context tracking has tracepoints
+ * after this, where nothing brings the task back.
  *
- * Context: Interrupts disabled, on the way out of the kernel, after what can be
- *	    traced there but for context tracking, on CPUs in nohz_full.
+ * Context: Interrupts disabled, on the way out of the kernel, after all code that
+ *	    can be traced there, except context tracking on CPUs in nohz_full.
  */
 static __always_inline void unwind_deferred_exit_to_user_mode(void)
 {
@@ -108,10 +107,10 @@ static __always_inline void unwind_deferred_exit_to_user_mode(void)
 /**
  * unwind_deferred_enter_guest - A guest is about to run
  *
- * For its virtual CPU's task this counts as leaving the kernel: it may go on so for
- * days, and samples should not be far from the stack that they refer to. A request
- * that came too late for the work before this is served after the guest; the
- * task's user stack is still the same then.
+ * For the task of the virtual CPU this counts as leaving the kernel. The guest may
+ * run for days, and samples should not be far from the stack that they refer to. A
+ * request that came too late for the last task work is served after the guest has
+ * exited; the task's user stack is still the same then.
  *
  * Context: Interrupts disabled.
  */

@@ -12,11 +12,11 @@ struct unwind_user_rules;
 /**
  * enum unwind_barred - Whether a task may make requests
  * @UNWIND_BARRED_NOT:	It may
- * @UNWIND_BARRED_EXEC:	It executes a new program; until that starts, the user
- *			registers are of the old one and say nothing about mm
- * @UNWIND_BARRED_LEAVING: It is past its last work before user mode, on a CPU with
- *			context tracking, or in user mode; bars task context only
- * @UNWIND_BARRED_DEAD:	It oopsed; nothing of it can be trusted
+ * @UNWIND_BARRED_EXEC:	It executes a new program. Until that starts, the user
+ *			registers are those of the old program and do not match mm
+ * @UNWIND_BARRED_LEAVING: It has done its last work before user mode, on a CPU with
+ *			context tracking, or is in user mode. Bars task context only
+ * @UNWIND_BARRED_DEAD:	It oopsed; none of its state can be trusted
  */
 enum unwind_barred {
 	UNWIND_BARRED_NOT,
@@ -26,63 +26,66 @@ enum unwind_barred {
 };
 
 /**
- * struct unwind_task_info - Deferred unwinding, state of a task
+ * struct unwind_task_info - State of a task for deferred unwinding
  * @request:	%UNWIND_REQUEST_CLAIMED while a request is being set up, then
- *		%UNWIND_REQUEST_PENDING and a bit per client that asked; 0 if none
- * @cookie:	Names the stack of @regs in this kernel entry
- * @regs:	User registers at the pending request, or at the last one
- * @gprs:	All of them, for rules that need more; memory that a walk allocates,
- *		so the first request has none
- * @rules:	What the task's walks remember; allocated by the first one
- * @depth:	Deepest stack that a client of the pending request wants; once
- *		it has been walked, how deep it is, and %UNWIND_DEPTH_WALKED
- * @epoch:	When @regs were taken, to know stale bits in @request and @served
+ *		%UNWIND_REQUEST_PENDING and one bit per requesting client; 0 if none
+ * @cookie:	Identifies the stack of @regs in this kernel entry
+ * @regs:	User registers of the pending request, or of the last one
+ * @gprs:	All user registers, for rules that need more than @regs. A walk
+ *		allocates the memory, so the first request has none
+ * @rules:	Memory of the task's walks for rules. The first walk allocates it
+ * @depth:	Greatest depth that a client of the pending request wants. After the
+ *		walk: the depth that it can serve, and %UNWIND_DEPTH_WALKED
+ * @epoch:	Epoch when @regs were taken; identifies stale bits in @request and
+ *		@served
  * @served:	Clients that have received the stack of @regs
- * @cpu:	Where they have
- * @rounds:	Deliveries since the kernel was entered; 0 says that @served and
- *		what was walked are of an earlier entry
+ * @cpu:	CPU on which they received it
+ * @rounds:	Deliveries since the kernel was entered. 0 means that @served and the
+ *		walked stack are of an earlier entry
  * @barred:	Whether requests can be made, see &enum unwind_barred
  * @memory:	Who may free @cache, @gprs and @rules: the task while it serves a
- *		request, otherwise whoever takes it first
- * @work:	Brings the task to the deferred work
- * @cache:	The stack of @regs, if @depth says so and the memory is still there;
- *		allocated by a walk
+ *		request, otherwise whoever takes @memory first
+ * @work:	Task work that runs the deferred work
+ * @cache:	The stack that was walked last, if the memory is still there. A walk
+ *		allocates it
  *
- * All fields belong to the task itself: they are written in its context, in
- * task context or in an interrupt or NMI on top of it. The exception is reclaim,
- * which takes memory away.
+ * All fields belong to the task itself. Only the task writes them: in task context,
+ * or in an interrupt or NMI on top of it. The exception is reclaim, which takes
+ * memory away.
  *
  * ============ ================================= ===============================
  * field        written by                        when
  * ============ ================================= ===============================
- * @request     task, IRQ, NMI: cmpxchg           asking
+ * @request     task, IRQ, NMI: cmpxchg from 0    a request
+ *              task, IRQ, NMI: store             a request that has set it to CLAIMED
  *              task: cmpxchg to 0                the deferred work
- * @cookie,     task, IRQ, NMI                    @request is CLAIMED by the
- * @regs,                                         writer, so nested contexts
- * @epoch,                                        keep off
+ * @cookie,     task, IRQ, NMI                    the writer has set @request to
+ * @regs,                                         CLAIMED, which keeps nested
+ * @epoch,                                        contexts off
  * *@gprs,                                        (*@gprs also by the walk that
  * @work                                          allocates it, before others
  *                                                can see it)
- * @served      task, IRQ, NMI                    @request is CLAIMED by the
- *                                                writer
+ * @served      task, IRQ, NMI                    the writer has set @request to
+ *                                                CLAIMED
  *              task                              the deferred work, while
  *                                                @request is PENDING
- * @depth       task, IRQ, NMI: cmpxchg           asking
+ * @depth       task, IRQ, NMI: store             a request that has set @request to
+ *                                                CLAIMED
+ *              task, IRQ, NMI: cmpxchg           a request that joins a pending one
  *              task: cmpxchg                     the deferred work
  * @rounds      task                              the deferred work; return to
  *                                                user mode and entry of a guest
  *                                                with IRQs off; exec
- * @barred      task                              exec; return to and from user
- *                                                mode with IRQs off; oops
+ * @barred      task                              exec; oops; return to and entry from
+ *                                                user mode with IRQs off
  * @cpu         task                              the deferred work
- * @memory      task, other CPU: cmpxchg          before and after the next three
+ * @memory      task, other CPU: cmpxchg          around uses of the next three
  * @cache,      task                              the deferred work; exec, exit;
- * @gprs,                                         @memory is the task's
- * @rules       other CPU: to NULL                reclaim; @memory is the other's
+ * @gprs,                                         the task has taken @memory
+ * @rules       other CPU: to NULL                reclaim; it has taken @memory
  * ============ ================================= ===============================
  *
- * What an NMI sees between any two instructions is told in
- * kernel/unwind/deferred.c.
+ * kernel/unwind/deferred.c says what an NMI sees between any two instructions.
  */
 struct unwind_task_info {
 	unsigned long			request;

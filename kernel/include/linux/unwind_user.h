@@ -7,11 +7,12 @@
 #include <linux/unwind_user_types.h>
 
 struct pt_regs;
+struct unwind_user_confine;
 struct unwind_user_rules;
 
 /*
- * The deepest stack that a walk returns. A perf record is at most 64 KiB
- * long, so more return addresses than this could not be delivered anyway.
+ * The deepest stack that a walk returns. This many return addresses fit into a perf
+ * record, which is at most 64 KiB long.
  */
 #define UNWIND_USER_MAX_DEPTH	8000
 
@@ -25,10 +26,10 @@ static inline bool unwind_user_regs_equal(const struct unwind_user_regs *a,
 
 /**
  * enum unwind_user_result - Outcome of one step of a walk
- * @UNWIND_USER_FRAME:	The state has moved to the calling frame
+ * @UNWIND_USER_FRAME:	The state now describes the calling frame
  * @UNWIND_USER_END:	The current frame is the outermost one
  * @UNWIND_USER_CORRUPT: The calling frame cannot be found: memory is not
- *			readable, or what it holds cannot be a frame
+ *			readable, or its contents cannot be a frame
  */
 enum unwind_user_result {
 	UNWIND_USER_FRAME,
@@ -37,13 +38,12 @@ enum unwind_user_result {
 };
 
 /**
- * struct unwind_user_stats - How many frames a walk left by which method
- * @table:	By an unwind table
- * @supplied:	By a rule that somebody else than the program supplied; counted in
- *		@table, too
+ * struct unwind_user_stats - How many callers a walk found by each method
+ * @table:	By a rule of a section or table
+ * @supplied:	By a rule of a supplied table; counted in @table, too
  * @fp:		By frame pointer
- * @entry:	As a function that had no frame yet or any more
- * @lookups:	How often the walk had to look for the section of a frame
+ * @entry:	As a function at its entry or return, where it has no frame
+ * @lookups:	How often the walk looked up the region of a frame
  */
 struct unwind_user_stats {
 	unsigned int	table;
@@ -54,29 +54,31 @@ struct unwind_user_stats {
 };
 
 /**
- * struct unwind_user_state - Where a walk over current's user stack is
+ * struct unwind_user_state - State of a walk over current's user stack
  * @regs:	Registers of the current frame, as far as they are known
  * @start:	The task's stack pointer
  * @bottom:	Where the walk entered the current stack, or a signal interrupted it
- * @switches:	How often it went to a lower stack
- * @gprs:	All registers of the current frame, if @gprs_known
- * @rules:	Memory for rules from unwind tables, or NULL: there are none
- * @stats:	What the walk went by
- * @fp_known:	@regs.fp is the frame's; its slot may have been unreadable
- * @signals:	How many signal frames it went through
+ * @switches:	How often the walk went to a lower stack
+ * @gprs:	General registers of the current frame, if @gprs_known
+ * @rules:	Memory for rules, or NULL to walk without sections and tables
+ * @confine:	Where the walk may go if it is @confined; part of @rules
+ * @stats:	Which methods the walk used
+ * @fp_known:	@regs.fp is the frame's; false if its stack slot was not readable
+ * @signals:	How many signal frames the walk passed
  * @gprs_known:	@gprs are the frame's
  * @suspect:	A frame pointer led to this stack from another one
- * @confined:	A rule that somebody else supplied was followed, so nothing that
- *		this frame holds is sure to be what the program left there
- * @topmost:	The current frame was interrupted, by the kernel or by a signal:
- *		@regs.ip is the next instruction to run, not a return address
+ * @confined:	The walk has followed a rule of a supplied table,
+ *		so values of this frame may differ from what the program left there
+ * @topmost:	The kernel or a signal interrupted the current frame: @regs.ip is the
+ *		next instruction to run, not a return address
  *
- * Belongs to the walking task; not to be shared.
+ * Belongs to the walking task and is not shared.
  */
 struct unwind_user_state {
 	struct unwind_user_regs	regs;
 	struct unwind_user_gprs	gprs;
 	struct unwind_user_rules *rules;
+	struct unwind_user_confine *confine;
 	struct unwind_user_stats stats;
 	unsigned long		start;
 	unsigned long		bottom;
@@ -108,15 +110,15 @@ enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
 				      const struct unwind_user_gprs *gprs,
 				      struct unwind_user_rules *rules,
 				      unsigned long *entries, unsigned int max,
-				      unsigned int *nr);
+				      unsigned int *filled);
 
 /**
- * unwind_user - unwind_user_walk(), where it does not matter why the walk ended
- * @regs:	As there
- * @gprs:	As there
- * @rules:	As there
- * @entries:	As there
- * @max:	As there
+ * unwind_user - unwind_user_walk() for callers that do not need to know why it ended
+ * @regs:	As for unwind_user_walk()
+ * @gprs:	As for unwind_user_walk()
+ * @rules:	As for unwind_user_walk()
+ * @entries:	As for unwind_user_walk()
+ * @max:	As for unwind_user_walk()
  *
  * Return: The number of @entries filled.
  */

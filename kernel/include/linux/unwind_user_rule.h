@@ -5,7 +5,7 @@
 #include <linux/types.h>
 
 /**
- * enum unwind_user_base - What the offset of a struct unwind_user_loc counts from
+ * enum unwind_user_base - What the offset of a struct unwind_user_loc is relative to
  * @UNWIND_USER_BASE_SAME:	Nothing: the register still holds the caller's value
  * @UNWIND_USER_BASE_CFA:	The canonical frame address (CFA)
  * @UNWIND_USER_BASE_SP:	The stack pointer
@@ -41,11 +41,11 @@ struct unwind_user_loc {
  *		calling frame
  * @ra:		The return address
  * @fp:		The caller's frame pointer
- * @outermost:	There is no caller; the rest is not valid
- * @signal:	The frame was made by the kernel for a signal: @ra is the
- *		instruction that was interrupted, not one after a call
- * @confined:	Somebody else than the program says so: only the stack may be
- *		read by it, and the return address must be one of code
+ * @outermost:	There is no caller; the other fields are not valid
+ * @signal:	The kernel made the frame for a signal: @ra is the instruction that
+ *		was interrupted, not one after a call
+ * @confined:	The rule is from a supplied table, not the program's: it may only read
+ *		the stack, and the return address must be an address of code
  */
 struct unwind_user_rule {
 	struct unwind_user_loc	cfa;

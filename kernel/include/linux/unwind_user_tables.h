@@ -2,6 +2,7 @@
 #ifndef _LINUX_UNWIND_USER_TABLES_H
 #define _LINUX_UNWIND_USER_TABLES_H
 
+#include <linux/list.h>
 #include <linux/types.h>
 
 struct file;
@@ -9,13 +10,14 @@ struct seq_file;
 struct unwind_user_tables;
 
 /**
- * struct unwind_user_table_desc - A table to be supplied
+ * struct unwind_user_table_desc - A table that a profiler supplies
  * @file:	The file whose code it describes
  * @data:	An SFrame section, in user memory
- * @size:	Its length in bytes, or 0 to take back what was supplied for @file
- * @vaddr:	Address of the section's first byte, in the same space as the
- *		addresses of @file's program headers; functions count from there
- * @global:	It serves all tasks, not just those of the events that own it
+ * @size:	Its length in bytes, or 0 to remove the table of @file
+ * @vaddr:	Address of the section's first byte, in the address space of @file's
+ *		program headers. Function addresses are relative to it
+ * @global:	It serves all tasks, not only those of the events that own it
+ * @unlimited:	It does not count as the user's locked memory
  */
 struct unwind_user_table_desc {
 	struct file		*file;
@@ -23,12 +25,25 @@ struct unwind_user_table_desc {
 	u64			size;
 	u64			vaddr;
 	bool			global;
+	bool			unlimited;
 };
 
 typedef void (*unwind_user_tables_fn)(const struct unwind_user_tables *tables,
 				      void *data);
 
-void perf_event_visit_unwind_tables(unwind_user_tables_fn func, void *data);
+/**
+ * struct unwind_user_tables_source - Knows which sets of tables serve a task
+ * @visit:	Calls a function for each set that serves current on this CPU,
+ *		perhaps more than once for a set. A set stays valid as long as the
+ *		RCU read lock is held. Any context, under RCU
+ * @entry:	Private to the interface
+ */
+struct unwind_user_tables_source {
+	void (*visit)(unwind_user_tables_fn func, void *data);
+	struct list_head	entry;
+};
+
+void unwind_user_tables_add_source(struct unwind_user_tables_source *source);
 struct unwind_user_tables *unwind_user_tables_alloc(void);
 struct unwind_user_tables *unwind_user_tables_get(struct unwind_user_tables *tables);
 void unwind_user_tables_put(struct unwind_user_tables *tables);

@@ -7,9 +7,9 @@
 /**
  * enum unwind_user_end - Why a stack has no more entries
  * @UNWIND_USER_END_OUTERMOST: The outermost frame was reached
- * @UNWIND_USER_END_CUT:	It is as deep as was wanted; there may be more
+ * @UNWIND_USER_END_CUT:	The requested depth was reached; there may be more
  * @UNWIND_USER_END_BROKEN:	A frame's caller could not be found
- * @UNWIND_USER_END_NOMEM:	There was no memory for more
+ * @UNWIND_USER_END_NOMEM:	There was no memory for more entries
  */
 enum unwind_user_end {
 	UNWIND_USER_END_OUTERMOST,
@@ -27,8 +27,8 @@ enum unwind_user_end {
  * @ss_base:	Linear address of the stack segment's start, 0 for flat segments
  * @word_size:	Size of a return address on the stack, in bytes: 8 or 4
  *
- * Filled by arch_unwind_user_regs() while the registers are at hand, because
- * they may change until the walk runs.
+ * arch_unwind_user_regs() fills it at the time of the request, because the registers
+ * may change before the walk runs.
  */
 struct unwind_user_regs {
 	unsigned long	ip;
@@ -46,7 +46,7 @@ struct unwind_user_regs {
  * struct unwind_user_gprs - General registers
  * @reg:	By DWARF number
  *
- * Only the innermost frame has all of them: of its callers the walk knows
+ * Only the innermost frame has all of them. For its callers the walk knows only the
  * instruction pointer, stack pointer and frame pointer.
  */
 struct unwind_user_gprs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * task-tail - where has a program been before it stopped?
+ * task-tail - print where a program was before it stopped
  *
  *	task-tail [-f HZ] [-n RECORDS] COMMAND [ARGUMENT...]
  *
@@ -11,7 +11,7 @@
  *
  * Runs COMMAND under ptrace, samples its instruction pointer, and prints the last
  * records whenever a signal stops it (SIGSEGV, SIGABRT, one from kill(1)), before
- * the signal is delivered.  COMMAND's first thread is watched.
+ * the signal is delivered.  Only COMMAND's first thread is sampled.
  */
 #include <errno.h>
 #include <signal.h>
@@ -77,7 +77,7 @@ static int open_event(pid_t pid, unsigned long hz)
 }
 
 /*
- * Read data_head or data_tail.  A 32-bit program may take two loads for that, and the
+ * Read data_head or data_tail.  A 32-bit program may need two loads for that, and the
  * upper half may change between them.
  */
 static __u64 read_position(const __u64 *position)
@@ -109,10 +109,10 @@ static __u64 distance(__u64 to, __u64 from)
 }
 
 /*
- * The task is stopped, but has told so before it left its CPU: what it writes
- * there may still come.  Hence the records are copied, and data_tail is read once
- * more, as the documentation of the buffer says.  Returns how many bytes of whole
- * records start at *records.
+ * The task is stopped, but it reported that before it left its CPU, so it may still
+ * write records. Therefore copy the records and read data_tail once more, as the
+ * documentation of the buffer says. Returns how many bytes of whole records start at
+ * *records.
  */
 static size_t snapshot(const struct perf_event_mmap_page *page, char *copy,
 		       const char **records)
@@ -147,7 +147,7 @@ static size_t snapshot(const struct perf_event_mmap_page *page, char *copy,
 	return 0;
 }
 
-/* The record at @p, NULL behind the last one. */
+/* The record at @p, NULL after the last one. */
 static const struct perf_event_header *record(const char *p, const char *end)
 {
 	const struct perf_event_header *header = (const void *)p;
@@ -177,7 +177,7 @@ static void print_tail(const struct perf_event_mmap_page *page, char *copy,
 		last = sample->time;
 		nr++;
 	}
-	printf("the last of %lu records, of %llu bytes written:\n", nr,
+	printf("the last of %lu samples in the buffer, %llu bytes were written:\n", nr,
 	       (unsigned long long)read_position(&page->data_head));
 	for (p = start; (header = record(p, end)); p += header->size) {
 		if (header->type != PERF_RECORD_SAMPLE || nth++ + max < nr)
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
 		die(argv[optind]);
 	}
 
-	/* It stops behind execve(). */
+	/* It stops after execve(). */
 	if (waitpid(pid, &status, 0) != pid)
 		die("waitpid");
 	if (!WIFSTOPPED(status))

@@ -2,14 +2,14 @@
 /*
  * A client of deferred unwinding
  *
- * Whenever a function of the kernel is called on behalf of a program, tell from
- * where in the program:
+ * Prints the user stack whenever a given function of the kernel is called on behalf of
+ * a program:
  *
  *   modprobe unwind_deferred_example symbol=do_sys_openat2
  *
- * The kprobe may hit in NMI context, where the user stack cannot be read. So it
- * only asks, prints the cookie, and goes on; the callback prints the stack with
- * the same cookie.
+ * The kprobe may hit in NMI context, where the user stack cannot be read. So it only
+ * requests the stack and prints the cookie. The callback prints the stack with the same
+ * cookie.
  *
  * See Documentation/core-api/unwind_deferred.rst
  */
@@ -28,7 +28,7 @@ static char symbol[KSYM_NAME_LEN] = "do_sys_openat2";
 module_param_string(symbol, symbol, sizeof(symbol), 0444);
 MODULE_PARM_DESC(symbol, "function of the kernel to watch");
 
-/* In the task that was asked about, in task context, once for each cookie. */
+/* Called once for each cookie, in task context of the task that made the request. */
 static void example_callback(struct unwind_deferred_client *client,
 			     const struct unwind_user_trace *trace, u64 cookie)
 {

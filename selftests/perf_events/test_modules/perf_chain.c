@@ -11,9 +11,9 @@
  * is not built with frame pointers, the frame pointer is 0 in all that
  * perf_chain_zero calls.
  *
- * While 1 has been written to /sys/module/perf_chain/parameters/probe, there is a
- * kprobe at the instruction by which perf_chain_zero begins its frame.  Its handler
- * has the tracepoint perf_chain:perf_chain_probed.
+ * After a write of 1 to /sys/module/perf_chain/parameters/probe, there is a kprobe at
+ * the push %rbp with which perf_chain_zero begins its frame. A write of 0 removes it.
+ * Its handler has the tracepoint perf_chain:perf_chain_probed.
  */
 #include <linux/delay.h>
 #include <linux/kprobes.h>
@@ -24,7 +24,7 @@
 #define CREATE_TRACE_POINTS
 #include "perf_chain_trace.h"
 
-/* Longer is no test, but a lockup. */
+/* A longer run would look like a lockup. */
 #define MAX_USECS	1000000
 
 unsigned long perf_chain_leaf(unsigned long usecs);
@@ -110,7 +110,7 @@ static const struct kernel_param_ops run_ops = {
 };
 
 module_param_cb(run, &run_ops, NULL, 0200);
-MODULE_PARM_DESC(run, "Make the calls, spin that many microseconds");
+MODULE_PARM_DESC(run, "Make the calls, spin for this many microseconds");
 
 #ifdef CONFIG_KPROBES
 static int handle_pre(struct kprobe *p, struct pt_regs *regs)
@@ -119,7 +119,7 @@ static int handle_pre(struct kprobe *p, struct pt_regs *regs)
 	return 0;
 }
 
-/* A probe that has such is not optimized, and stays a breakpoint. */
+/* A kprobe with a post handler is not optimized, and stays a breakpoint. */
 static void handle_post(struct kprobe *p, struct pt_regs *regs,
 			unsigned long flags)
 {
@@ -130,7 +130,7 @@ static bool probing;
 
 static int start_probe(unsigned int offset)
 {
-	/* push %rbp, which nothing else may take for an entry */
+	/* The probe must be at push %rbp. */
 	if (*((u8 *)perf_chain_zero + offset) != 0x55)
 		return -EOPNOTSUPP;
 	probe = (struct kprobe) {
@@ -153,7 +153,7 @@ static int probe_set(const char *val, const struct kernel_param *kp)
 	if (!on) {
 		unregister_kprobe(&probe);
 	} else if (IS_ENABLED(CONFIG_FRAME_POINTER)) {
-		/* Behind the call of ftrace, and a landing pad. */
+		/* After the ftrace call, and possibly a landing pad. */
 		ret = start_probe(5);
 		if (ret)
 			ret = start_probe(9);
@@ -170,7 +170,7 @@ static const struct kernel_param_ops probe_ops = {
 };
 
 module_param_cb(probe, &probe_ops, NULL, 0200);
-MODULE_PARM_DESC(probe, "Have a kprobe at the begin of perf_chain_zero");
+MODULE_PARM_DESC(probe, "Have a kprobe at the beginning of perf_chain_zero");
 
 static void stop_probe(void)
 {

@@ -2,9 +2,9 @@
 /*
  * perf_fake_guest - samples of a guest without a hypervisor
  *
- * While the parameter "tgid" names a process, perf is told that this process
- * runs a guest whenever it is sampled.  Needs that no hypervisor (KVM's vendor
- * module) has registered its callbacks.
+ * While the parameter "tgid" names a process, the module reports to perf that each
+ * sample of this process is of a guest. No hypervisor (KVM's vendor module) may have
+ * registered its callbacks.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -7,14 +7,14 @@
  * untested there.  This PMU needs nothing but a local APIC: while events exist,
  * a timer on each CPU sends NMIs to the next CPU, whose handler counts the time
  * that went by and calls perf_event_overflow() with the registers of the NMI,
- * exactly as the driver of a hardware PMU does.  A self-timed NMI would never
- * land in user mode; the neighbour's lands anywhere.
+ * exactly as the driver of a hardware PMU does.  An NMI from the CPU's own timer would
+ * never hit user mode; an NMI from another CPU can hit any instruction.
  *
- * The event nmi_skid samples in a mode that it excludes, too: as if it had been in
- * the other one when the counter overflowed, and the NMI had come late.
+ * The event nmi_skid also samples in an excluded mode: as if the CPU had been in the
+ * other mode when the counter overflowed, and the NMI had arrived late.
  *
- * The event nmi_early takes the callchain before it calls perf_event_overflow(), as
- * drivers do that sample by precise hardware.
+ * The event nmi_early takes the callchain before it calls perf_event_overflow(), as the
+ * drivers of PEBS and IBS do.
  *
  * Events count nanoseconds, as cpu-clock does, hence "-c 1000000" and "-F 500"
  * do what they say, as far as the rate of NMIs (parameter hz) allows.
@@ -26,8 +26,8 @@
  * With external=1 the module sends nothing, and each NMI that arrives is one
  * sample of each event that counts, whatever its period.  Who sends them, such
  * as "nmi" in the monitor of QEMU, decides at which instruction; one CPU is
- * enough.  A number written to the parameter "fire" sends so many to the CPU of
- * the writer, within its system call.
+ * enough.  A number written to the parameter "fire" makes the module send that many
+ * NMIs to the CPU of the writer, within its system call.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -52,23 +52,23 @@
 /* Events that can count on one CPU at a time. */
 #define NMI_PMU_MAX_EVENTS	8
 #define NMI_PMU_MIN_HZ		1
-/* More than an emulator's NMIs can do, less than what stops a machine. */
+/* Faster than NMIs of an emulator, and slow enough for a machine to make progress. */
 #define NMI_PMU_MAX_HZ		5000
 /* How long unloading waits for an NMI that is under way. */
 #define NMI_PMU_DRAIN_MS	100
-/* NMIs by one write to "fire", and how long the writer looks for each. */
+/* The most NMIs per write to "fire", and loops that the writer waits for each. */
 #define NMI_PMU_MAX_FIRE	4096
 #define NMI_PMU_FIRE_LOOPS	1000000
 
 static unsigned int hz = 1000;
 
 /*
- * What one CPU has.  "timer" sends to the next CPU; everything else belongs to
+ * The state of one CPU. "timer" sends NMIs to the next CPU; everything else belongs to
  * the CPU's own events and its NMI handler.
  */
 struct nmi_pmu_cpu {
 	struct hrtimer		timer;
-	/* Set by the sender, taken by the handler: this NMI is ours. */
+	/* Set by the sender, cleared by the handler: this NMI is ours. */
 	atomic_t		pending;
 	/* The handler may stop an event, hence atomic. */
 	atomic_t		nr_started;
@@ -102,8 +102,8 @@ module_param(external, bool, 0444);
 MODULE_PARM_DESC(external, "Send no NMIs, sample at those of others (N)");
 
 /*
- * What is for built-in drivers is not exported.  A kprobe knows its address; it is
- * never armed.
+ * Functions for built-in drivers are not exported. A kprobe finds their addresses. It
+ * is never armed.
  */
 static int (*overflow)(struct perf_event *event, struct perf_sample_data *data,
 		       struct pt_regs *regs);
@@ -124,7 +124,7 @@ static void * __init nmi_pmu_find(const char *name)
 	addr = kp.addr;
 	unregister_kprobe(&kp);
 #ifdef CONFIG_X86_KERNEL_IBT
-	/* The probe is behind the landing pad, the call must not be. */
+	/* The probe is after the ENDBR, but the call must go to the ENDBR. */
 	if (is_endbr(*(u32 *)(addr - ENDBR_INSN_SIZE)))
 		addr -= ENDBR_INSN_SIZE;
 #endif
@@ -134,9 +134,9 @@ static void * __init nmi_pmu_find(const char *name)
 /* ---- Events: all of it on the event's CPU, interrupts off ---------------- */
 
 /*
- * Account the time since the last look.  Called with interrupts off and from
- * the NMI handler, which may interrupt the former: the exchange gives each
- * nanosecond to exactly one of them.
+ * Return the time since the last call. Called with interrupts off, and from the NMI
+ * handler, which may interrupt such a call: the exchange makes sure that each
+ * nanosecond counts only once.
  */
 static u64 nmi_pmu_elapsed(struct perf_event *event)
 {
@@ -174,7 +174,7 @@ static void nmi_pmu_start(struct perf_event *event, int flags)
 		local64_set(&hwc->period_left, hwc->sample_period);
 	local64_set(&hwc->prev_count, ktime_get_mono_fast_ns());
 	atomic_inc(&c->nr_started);
-	/* The handler must not see an event that counts since ever. */
+	/* The handler must not see a running event with an old prev_count. */
 	barrier();
 	hwc->state = 0;
 	perf_event_update_userpage(event);
@@ -220,7 +220,7 @@ static void nmi_pmu_del(struct perf_event *event, int flags)
 	struct nmi_pmu_cpu *c = this_cpu_ptr(&nmi_pmu_cpus);
 
 	nmi_pmu_stop(event, PERF_EF_UPDATE);
-	/* An NMI that still sees it runs on this CPU, hence before this ends. */
+	/* An NMI that still sees the event ends before this function goes on. */
 	WRITE_ONCE(c->events[event->hw.idx], NULL);
 	perf_event_update_userpage(event);
 }
@@ -234,7 +234,7 @@ static bool nmi_pmu_excluded(struct perf_event *event, struct pt_regs *regs)
 	return event->attr.exclude_kernel;
 }
 
-/* perf_sample_save_callchain_early() */
+/* As perf_sample_save_callchain_early(), which a module cannot call. */
 static void nmi_pmu_save_callchain(struct perf_event *event,
 				   struct perf_sample_data *data,
 				   struct pt_regs *regs)
@@ -256,7 +256,7 @@ static void nmi_pmu_tick(struct perf_event *event, struct pt_regs *regs)
 	if (hwc->state & PERF_HES_STOPPED)
 		return;
 	delta = nmi_pmu_elapsed(event);
-	/* As hardware does not count in a mode that is excluded. */
+	/* Like hardware, do not count in an excluded mode. */
 	if (nmi_pmu_excluded(event, regs) &&
 	    event->attr.config != NMI_PMU_EVENT_SKID)
 		return;
@@ -267,7 +267,7 @@ static void nmi_pmu_tick(struct perf_event *event, struct pt_regs *regs)
 		left = local64_sub_return(delta, &hwc->period_left);
 		if (left > 0)
 			return;
-		/* Periods that went by between two NMIs make one sample. */
+		/* All periods that ended between two NMIs make one sample. */
 		left += hwc->sample_period;
 		if (left <= 0)
 			left = hwc->sample_period;
@@ -317,7 +317,7 @@ static enum hrtimer_restart nmi_pmu_timer(struct hrtimer *timer)
 	return HRTIMER_RESTART;
 }
 
-/* One after the other: an NMI that is pending already would take in the next. */
+/* One after the other: the CPU merges an NMI with one that is already pending. */
 static int nmi_pmu_fire(void)
 {
 	struct nmi_pmu_cpu *c = get_cpu_ptr(&nmi_pmu_cpus);
@@ -351,7 +351,7 @@ static const struct kernel_param_ops fire_ops = {
 };
 
 module_param_cb(fire, &fire_ops, NULL, 0200);
-MODULE_PARM_DESC(fire, "With external: send so many NMIs to the writer's CPU");
+MODULE_PARM_DESC(fire, "With external: send this many NMIs to the writer's CPU");
 
 static void nmi_pmu_timer_start(void *unused)
 {

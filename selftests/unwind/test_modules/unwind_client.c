@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * unwind_client - clients of deferred unwinding that do as they are told
+ * unwind_client - clients of deferred unwinding that tests control
  *
  * A device lets a test register and unregister clients, make requests from
  * task, softirq, hard interrupt and NMI context on top of the calling task, and
- * see what the callbacks got.  One opener at a time; closing takes everything
- * back.
+ * see what the callbacks got. One process at a time can open it; closing unregisters
+ * all clients.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -34,7 +34,7 @@
 #define CLIENT_MAX_SLEEP_MS	2000
 #define CLIENT_MAX_REQUESTS	100000
 #define CLIENT_MIN_STORM_US	20
-/* An NMI to the own CPU arrives at once; this is for broken machines. */
+/* An NMI to this CPU arrives at once; the limit is for broken machines. */
 #define CLIENT_NMI_WAIT_US	100000
 
 struct client {
@@ -52,8 +52,8 @@ struct client {
 	atomic_t			callback_requests;
 	/*
 	 * Written by requests of one task in any context on top of it, and by
-	 * its callbacks: never at the same time on two CPUs, unless the test has
-	 * several tasks use one client, and then it only counts.
+	 * its callbacks: never at the same time on two CPUs, unless several tasks of
+	 * the test use one client. Such a test only looks at the counters.
 	 */
 	u64				last_cookie;
 	int				last_ret;
@@ -67,7 +67,7 @@ struct client {
 	atomic64_t			bad_context;
 	int				nested_ret;
 	u64				nested_cookie;
-	/* Of the last callback; under the lock. */
+	/* The last callback; protected by the lock. */
 	spinlock_t			lock;
 	u64				callback_cookie;
 	pid_t				callback_tid;
@@ -112,7 +112,7 @@ struct client_call {
 	struct irq_work		work;
 };
 
-/* What the NMI of this CPU is to do. */
+/* The request that the NMI of this CPU makes. */
 static DEFINE_PER_CPU(struct client_call *, client_nmi_call);
 
 static void client_call_run(struct client_call *call)
@@ -165,7 +165,7 @@ static int client_call_nmi(struct client_call *call)
 	return call->done ? call->ret : -ETIMEDOUT;
 }
 
-/* Task context: have current's request made in the given one. */
+/* Makes a request for current in the given context. Called in task context. */
 static int client_request_from(struct client *c, int ctx, u64 *cookie)
 {
 	struct client_call call = {
@@ -443,7 +443,7 @@ static void client_after_work(struct callback_head *work)
 	kfree(after);
 }
 
-/* What is queued first runs last, hence after what the request will queue. */
+/* Task work that is queued first runs last, so this runs after the deferred work. */
 static int client_queue_after(struct client *c)
 {
 	int ctx = READ_ONCE(c->after_ctx);
@@ -491,7 +491,7 @@ static long client_do_request(unsigned int nr)
 
 #ifdef CONFIG_KVM_XFER_TO_GUEST_WORK
 
-/* What KVM_RUN does, but for the guest. */
+/* Does what KVM_RUN does around a guest, without running a guest. */
 static long client_do_vcpu(unsigned int nr)
 {
 	struct client *c = &clients[nr % UNWIND_CLIENTS];
@@ -550,7 +550,7 @@ static long client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	return -ENOTTY;
 }
 
-/* Give each opener clients without a past. */
+/* Reset all clients on each open. */
 static int client_fop_open(struct inode *inode, struct file *file)
 {
 	int i;

@@ -6,8 +6,8 @@
  * Each input is a perf.data file that is made here and then changed in a few
  * places. PERF_TEST_DAMAGED=<inputs>[,<seed>] runs more inputs than a short test
  * does, best in a perf that was built with
- * EXTRA_CFLAGS="-fsanitize=address,undefined". A signal or a sanitizer ends the
- * test; the number of the input is in a file that the last lines name.
+ * EXTRA_CFLAGS="-fsanitize=address,undefined". A signal or a sanitizer ends the test.
+ * The input then remains in /tmp/__perf_test.damaged.*.
  */
 #include <byteswap.h>
 #include <inttypes.h>
@@ -51,7 +51,7 @@
 #define RAW			"raw data 12"
 #define RAW_WORDS		2
 
-/* In 64-bit words, as everything in it is a multiple of that */
+/* A file, in 64-bit words: all sizes are multiples of 8 bytes */
 struct image {
 	u64	words[MAX_WORDS];
 	int	nr;
@@ -60,11 +60,11 @@ struct image {
 	int	nr_events;
 	bool	is_pipe;
 	bool	swap;
-	/* Samples have raw data, */
+	/* Samples have raw data. */
 	bool	has_raw;
-	/* are announced by the attributes, */
+	/* The attr has the bits of deferred callchains. */
 	bool	is_announced;
-	/* and are as they were made. */
+	/* Nothing was changed. */
 	bool	is_sound;
 };
 
@@ -240,7 +240,7 @@ static u64 changed(u64 word)
 	}
 }
 
-/* The header has to stay one of a sample or a record, its size has not. */
+/* The type must stay that of a sample or a record. Misc and size may change. */
 static void change_header(u64 *word)
 {
 	u64 size = *word >> 48;
@@ -261,15 +261,15 @@ static void change(struct image *image)
 	u64 word;
 
 	/*
-	 * With another size events begin where none should, and swapping those
-	 * of other types trusts their contents.
+	 * Do not change sizes in a swapped file: events would begin where none should,
+	 * and perf trusts the contents of other types when it swaps them.
 	 */
 	switch (image->swap ? 1 + 2 * random_below(4) : random_below(8)) {
 	case 0:
 		change_header(&image->words[start]);
 		break;
 	case 1:
-		/* Two events exchange what comes first. */
+		/* Two events exchange their first words. */
 		other = image->events[random_below(image->nr_events)];
 		word = image->words[start + 1];
 		image->words[start + 1] = image->words[other + 1];
@@ -290,7 +290,7 @@ static void change(struct image *image)
 	}
 }
 
-/* As another machine writes it: events have headers, ids of 32 bits, and words. */
+/* Swap the events, as a machine with the other byte order would write them. */
 static void swap_events(struct image *image, int first)
 {
 	int pos = first;
@@ -366,13 +366,13 @@ struct damaged_tool {
 	u64			nr_samples;
 	u64			nr_merged;
 	u64			sum;
-	/* Of samples that are as they were made */
+	/* Counts of raw data, if the input was not changed */
 	bool			has_raw;
 	u64			nr_raw;
 	u64			nr_other_raw;
 };
 
-/* Look at all there is, so that what is not there is noticed. */
+/* Read all data of the sample, so that sanitizers detect bad pointers. */
 static int process_sample(const struct perf_tool *tool,
 			  union perf_event *event __maybe_unused,
 			  struct perf_sample *sample, struct evsel *evsel,
@@ -483,7 +483,7 @@ static int test__deferred_damaged(struct test_suite *test __maybe_unused,
 		goto out;
 	}
 
-	/* What is wrong with the files is of no interest. */
+	/* Do not print errors about the files. */
 	verbose = -1;
 	for (u64 i = 0; i < nr_inputs; i++) {
 		/* Any input can be run alone. */
@@ -504,8 +504,8 @@ static int test__deferred_damaged(struct test_suite *test __maybe_unused,
 	pr_debug("%" PRIu64 " samples, %" PRIu64 " merged\n", damaged->nr_samples,
 		 damaged->nr_merged);
 
-	pr_debug("%" PRIu64 " inputs refused that are sound\n", nr_refused);
-	pr_debug("%" PRIu64 " with raw data, %" PRIu64 " with other data than was written\n",
+	pr_debug("%" PRIu64 " sound inputs refused\n", nr_refused);
+	pr_debug("%" PRIu64 " samples with raw data, %" PRIu64 " with wrong raw data\n",
 		 damaged->nr_raw, damaged->nr_other_raw);
 
 	/* Some inputs are not damaged, and many samples are read before damage. */

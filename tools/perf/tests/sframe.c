@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* SFrame tables: what is written is what is read, and damage is survived. */
+/* SFrame tables: perf reads what it has written, and copes with damage. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -34,7 +34,7 @@
 #define R10	10
 #define R12	12
 
-/* A frame that is set up and removed; offsets of one byte, two and four. */
+/* A frame that is set up and removed; offsets of one and two bytes. */
 static const struct sframe_row plain[] = {
 	ROW_PLAIN(0, RSP, 8, LOC_SAME),
 	ROW_PLAIN(1, RSP, 16, LOC_AT_CFA(-16)),
@@ -42,14 +42,14 @@ static const struct sframe_row plain[] = {
 	ROW_PLAIN(0xff, RSP, 1000, LOC_AT_CFA(-16)),
 };
 
-/* The same with addresses of two bytes. */
+/* Addresses of two bytes, and offsets of four bytes. */
 static const struct sframe_row two[] = {
 	ROW_PLAIN(0, RSP, 8, LOC_SAME),
 	ROW_PLAIN(0x100, RSP, 0x12345678, LOC_AT_CFA(-0x12345670)),
 	ROW_OUTERMOST(0xffff),
 };
 
-/* And four, and a beginning without a row. */
+/* Addresses of four bytes; the first bytes have no row. */
 static const struct sframe_row four[] = {
 	ROW_PLAIN(8, RSP, -8, LOC_SAME),
 	ROW_PLAIN(0x10000, RSP, 128, LOC_SAME),
@@ -80,14 +80,14 @@ static const struct {
 	{ { .start = 0x40000, .size = 40, .nr_rows = ARRAY_SIZE(flex), }, flex },
 	{ { .start = 0x40030, .size = 0x40, .nr_rows = ARRAY_SIZE(blocks), .rep_size = 16, },
 	  blocks },
-	/* The rows of the first. */
+	/* Shares the rows of the first function. */
 	{ { .start = 0x50000, .size = 0x180, .nr_rows = ARRAY_SIZE(plain), }, plain },
 	{ { .start = 0x60000, .size = 0x100, .nr_rows = ARRAY_SIZE(plain), .signal = true, },
 	  plain },
 	{ { .start = 0x70000, .size = 16, .signal = true, }, NULL },
 	{ { .start = 0xffffffff80000000ULL, .size = 0x100, .nr_rows = ARRAY_SIZE(plain), },
 	  plain },
-	/* The last block would end behind the last address. */
+	/* The last block would end beyond the last address. */
 	{ { .start = -32ULL, .size = 31, .nr_rows = ARRAY_SIZE(blocks), .rep_size = 16, },
 	  blocks },
 };
@@ -161,7 +161,7 @@ static int test__sframe_round_trip(struct test_suite *test __maybe_unused,
 	return same ? TEST_OK : TEST_FAIL;
 }
 
-/* What there is at an address, and up to where. */
+/* The rule for an address, and the end of its range. */
 static const struct lookup {
 	u64		addr;
 	u64		end;
@@ -239,7 +239,7 @@ static int test__sframe_refuse(struct test_suite *test __maybe_unused,
 	static const struct sframe_row no_cfa[] = {
 		ROW(0, LOC_AT_CFA(8), LOC_AT_CFA(-8), LOC_SAME),
 	};
-	/* A value that is the CFA would be taken for no word at all. */
+	/* The CFA itself as a value would look like a placeholder. */
 	static const struct sframe_row cfa_value[] = {
 		ROW(0, LOC_REG(RSP, 8), LOC_AT_CFA(-8), LOC_CFA),
 	};
@@ -253,7 +253,7 @@ static int test__sframe_refuse(struct test_suite *test __maybe_unused,
 		struct sframe_function	function;
 		const struct sframe_row	*rows;
 	} refused[] = {
-		/* What is there ends at 0x1100. */
+		/* The previous function ends at 0x1100. */
 		{ { .start = 0x10ff, .size = 16, .nr_rows = 1, }, plain },
 		{ { .start = 0, .size = 16, .nr_rows = 1, }, plain },
 		{ { .start = 0x2000, .size = 0, .nr_rows = 1, }, plain },
@@ -289,7 +289,7 @@ static int test__sframe_refuse(struct test_suite *test __maybe_unused,
 /* Read all of a table, which may make no sense. */
 static int read_damaged(const u8 *data, size_t size, FILE *null)
 {
-	/* As long as it is, so that sanitizers see what is read behind it. */
+	/* Exactly this long, so that sanitizers detect reads beyond it. */
 	u8 *copy = malloc(size);
 	struct sframe_reader reader;
 	struct sframe_rule rule;
@@ -335,7 +335,7 @@ static int test__sframe_damaged(struct test_suite *test __maybe_unused,
 		goto out;
 	}
 
-	/* The rows are last, so any that is shorter lacks some. */
+	/* The rows are last, so a truncated table lacks some of them. */
 	for (i = 0; i < size; i++) {
 		if (!read_damaged(data, i, null)) {
 			pr_debug("%zu of %zu bytes are accepted\n", i, size);

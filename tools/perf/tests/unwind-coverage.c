@@ -14,7 +14,7 @@
 #define LATE	UNWIND_COVERAGE_LATE
 #define NONE	UNWIND_COVERAGE_NONE
 
-/* Two files of one name, as in containers; one of these is replaced twice. */
+/* Two files with the same name, as in containers; one of them is replaced. */
 #define LIB_A		{ .dev = 1, .ino = 10, }
 #define LIB_A_GEN(g)	{ .dev = 1, .ino = 10, .gen = (g), }
 #define LIB_B		{ .dev = 2, .ino = 10, }
@@ -40,9 +40,9 @@ static const struct {
 	{ LIB_C, "/other.so", 300, false, true },
 	/* the same again changes nothing, */
 	{ LIB_C, "/other.so", 400, false, true },
-	/* and another file with the number of the first one has none. */
+	/* and a new file with the inode number of the first one has none. */
 	{ LIB_A_GEN(6), "/lib.so", 500, false, false },
-	/* No table is to be had for this one. */
+	/* No table can be made for this file. */
 	{ TEXT, "/text", 600, true, true },
 };
 
@@ -57,7 +57,7 @@ static const struct {
 	{ LIB_A_GEN(5), END, FULL },
 	{ LIB_A_GEN(6), 0, NONE },
 	{ LIB_A_GEN(6), END, NONE },
-	/* The generation is not known: the time tells. */
+	/* If the generation is not known, the time decides. */
 	{ LIB_A, 99, NONE },
 	{ LIB_A, 100, FULL },
 	{ LIB_A, 499, FULL },
@@ -141,7 +141,7 @@ static int check_copy(struct unwind_coverage *coverage)
 	TEST_ASSERT_VAL("not yet", !unwind_coverage__is_full(coverage, 99));
 	TEST_ASSERT_VAL("then", unwind_coverage__is_full(coverage, 100));
 
-	/* The command's program has its table before its mapping is seen, on an overlay. */
+	/* On an overlay, a program has its table before perf sees its mapping. */
 	TEST_ASSERT_EQUAL("copy", unwind_coverage__copy(coverage, &lib_a, "/program", &program), 0);
 	TEST_ASSERT_EQUAL("again", unwind_coverage__copy(coverage, &lib_a, "/program", &program),
 			  -EEXIST);
@@ -153,7 +153,7 @@ static int check_copy(struct unwind_coverage *coverage)
 	TEST_ASSERT_EQUAL("since", unwind_coverage__find(coverage, &lib_a, 100), FULL);
 	TEST_ASSERT_VAL("none of the other", !unwind_coverage__has(coverage, &lib_b));
 
-	/* A file that changes all the time. What it is at the end counts. */
+	/* A file that changes very often: its state at the end counts. */
 	for (time = 1; time <= 1000; time++)
 		TEST_ASSERT_VAL("set", !unwind_coverage__set(coverage, &lib_c, "/changes", time,
 							     false, time & 1));

@@ -14,26 +14,27 @@ struct perf_sample;
 union perf_event;
 
 /*
- * Returns the block of events that a PERF_RECORD_COMPRESSED holds, after what the
- * block before had no place for. NULL if it cannot be decompressed. Both have to
- * stay as long as samples are processed.
+ * Decompresses a PERF_RECORD_COMPRESSED. Returns the block with its events, or NULL
+ * on failure. The block starts with the incomplete event from the end of the block
+ * before. Both blocks must stay valid as long as samples are processed.
  */
 typedef struct decomp *(*callchain_deferred__inflate_t)(void *arg, union perf_event *event,
 							u64 file_offset);
 
 /**
- * struct callchain_deferred_stats - what became of samples with a cookie
- * @requested: samples whose user callchain was deferred, the sum of the others
- * @merged: their record was found
- * @pending: no record, and no later sign of the task having left the kernel
- * @unmatched: no record although the task left the kernel
- * @unmerged: their record came when they had been delivered
- * @lost: events of any kind that did not fit the ring buffers, so an upper
- *	bound for the records among them
- * @cut: of the merged ones, those whose record ends at the limit of the depth
- * @broken: of the merged ones, those whose record ends at a frame without caller
- *	although it is not the first of the task
- * @no_memory: of the merged ones, those that the kernel had no memory for
+ * struct callchain_deferred_stats - counts of samples with a cookie, by outcome
+ * @requested: samples whose user callchain was deferred, which is the sum of
+ *	@merged, @pending, @unmatched and @unmerged
+ * @merged: perf found the record
+ * @pending: there is no record, and no later sign that the task left the kernel
+ * @unmatched: there is no record although the task left the kernel
+ * @unmerged: the record came after perf had delivered the sample
+ * @lost: events of any kind that did not fit into the ring buffers. It is an upper
+ *	bound for the number of lost records.
+ * @cut: merged samples whose record ends at the depth limit
+ * @broken: merged samples whose record ends at a frame whose caller the kernel could
+ *	not find, although it is not the outermost frame
+ * @no_memory: merged samples whose stack the kernel had no memory for
  */
 struct callchain_deferred_stats {
 	u64 requested;
@@ -48,14 +49,14 @@ struct callchain_deferred_stats {
 };
 
 /**
- * struct callchain_deferred_bounds - for how long samples wait for their record
- * @age: in ns. Of @live tools it is measured from the arrival of the sample, else
- *	as the difference in time to the newest event.
- * @bytes: of all events that are held back. Records that were delivered are kept in
- *	a quarter of it.
- * @idle: in ns from the arrival of the sample, while there is no more input; 0 if it
- *	may wait for that as long as it takes
- * @live: events are looked at when they happen
+ * struct callchain_deferred_bounds - how long samples wait for their record
+ * @age: in ns. With @live it counts from the arrival of the sample. Otherwise it is
+ *	the difference between the timestamps of the sample and of the newest event.
+ * @bytes: size of all events that are held back. Delivered records that are kept may
+ *	use another eighth of this size.
+ * @idle: in ns since the arrival of the sample, while there is no more input; 0 if
+ *	there is no such limit
+ * @live: the tool processes events as they happen
  */
 struct callchain_deferred_bounds {
 	u64	age;
@@ -64,14 +65,10 @@ struct callchain_deferred_bounds {
 	bool	live;
 };
 
-/* As perf_session__deliver_event(), with what was parsed and completed */
+/* Like perf_session__deliver_event(), with the parsed and completed sample */
 typedef int (*callchain_deferred__deliver_t)(void *arg, union perf_event *event,
 					     struct perf_sample *sample,
 					     u64 file_offset, const char *file_path);
-
-const char *callchain_deferred__why_incomplete(const union perf_event *event);
-bool callchain_deferred__has_size(const union perf_event *event, u16 id_hdr_size);
-void callchain_deferred__swap(union perf_event *event, bool sample_id_all);
 
 struct callchain_deferred *callchain_deferred__new(struct evlist *evlist,
 						   bool needs_swap);

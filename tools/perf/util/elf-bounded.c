@@ -9,14 +9,15 @@
 /**
  * elf_bounded__begin - Begin to read a 64-bit ELF file that may be hostile
  * @fd:		The file; must stay open
- * @elf:	Receives what elf_end() takes
+ * @elf:	Receives the ELF handle; elf_end() frees it
  *
- * libelf takes memory for each section and each segment at once. So files with more
- * of them than the ELF header can count, some 65000, are refused: their number is in
- * 32 bits elsewhere, and those of a file with holes cost its owner nothing.
+ * libelf allocates memory for all sections and all segments at once. The ELF header
+ * can count about 65000 of each, and a 32-bit field elsewhere can count more. A
+ * sparse file with more costs its owner nothing. So perf refuses files with more
+ * than the ELF header can count.
  *
- * Return: 0; -ENOEXEC - this is no ELF file; -EOPNOTSUPP - not one for 64 bits;
- *	   -EFBIG - it has too many sections or segments.
+ * Return: 0; -ENOEXEC - this is not an ELF file; -EOPNOTSUPP - it is not a 64-bit
+ *	   file; -EFBIG - it has too many sections or segments.
  */
 int elf_bounded__begin(int fd, Elf **elf)
 {
@@ -34,11 +35,11 @@ int elf_bounded__begin(int fd, Elf **elf)
 	if (ehdr.e_ident[EI_CLASS] != ELFCLASS64)
 		return -EOPNOTSUPP;
 
-	/* These are the same in both byte orders. */
+	/* 0 and PN_XNUM are the same in both byte orders. */
 	if ((ehdr.e_shoff && !ehdr.e_shnum) || ehdr.e_phnum == PN_XNUM)
 		return -EFBIG;
 
-	/* Not mapped: someone may truncate the file. */
+	/* Do not map the file: someone may truncate it. */
 	*elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (*elf && elf_kind(*elf) == ELF_K_ELF && gelf_getehdr(*elf, &native))
 		return 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a command is going to map: its program, the program's ELF interpreter, and
- * the libraries that these need
+ * Finds the files that a command will map: its program, the program's ELF
+ * interpreter, and the libraries that both need
  *
- * The program's ELF interpreter is asked: "--list" is known to those of glibc and musl.
- * Others name no library, or nothing that looks like one.
+ * perf asks the program's ELF interpreter. Those of glibc and musl support "--list".
+ * Others print no library, or nothing that looks like one.
  */
 #include <elf.h>
 #include <errno.h>
@@ -29,47 +29,28 @@
 
 #include "util/elf-bounded.h"
 #include "util/elf-deps.h"
+#include "util/regular-file.h"
 #include "util/sframe.h"
 
-/* Not in older headers. */
-#ifndef PT_GNU_SFRAME
-#define PT_GNU_SFRAME	0x6474e554
-#endif
-
-/* As many as the kernel follows, and more files than any program has. */
+/* The kernel's limit for nested scripts, and more files than any program has */
 #define MAX_SCRIPTS	4
 #define MAX_FILES	4096
 
-/* How long the ELF interpreter may take, and how much it may print */
+/* Limits for the time and for the output of the ELF interpreter */
 #define LIST_SECONDS	2
 #define MAX_LIST	SZ_1M
-/* Of its two processes, before it is executed */
+/* Size of both stacks of the two processes that start the ELF interpreter */
 #define LIST_STACK	SZ_64K
 
 /**
  * struct elf_deps - The search for files
- * @paths:	What was found, in this order
- * @nr:		How much
+ * @paths:	Paths of the files in the order in which they were found
+ * @nr:		Number of paths
  */
 struct elf_deps {
 	char	**paths;
 	size_t	nr;
 };
-
-static int open_program(const char *path)
-{
-	struct stat st;
-	int fd;
-
-	/* Opening a FIFO would wait for its other end. */
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
-		close(fd);
-		fd = -1;
-	}
-
-	return fd;
-}
 
 static Elf *begin_elf(int fd)
 {
@@ -78,7 +59,7 @@ static Elf *begin_elf(int fd)
 	return elf_bounded__begin(fd, &elf) ? NULL : elf;
 }
 
-/* Is there a program header of this type? */
+/* Finds the program header of this type. */
 static bool find_phdr(Elf *elf, u32 type, GElf_Phdr *phdr)
 {
 	size_t i, nr;
@@ -94,7 +75,7 @@ static bool find_phdr(Elf *elf, u32 type, GElf_Phdr *phdr)
 	return false;
 }
 
-/* Could the kernel use what is there? It reads just sorted tables. */
+/* Could the kernel use this section? It reads only sorted sections. */
 static bool has_table(int fd, const GElf_Phdr *phdr)
 {
 	struct sframe_header header;
@@ -107,7 +88,7 @@ static bool has_table(int fd, const GElf_Phdr *phdr)
 	    pread(fd, &header, sizeof(header), phdr->p_offset) != sizeof(header))
 		return false;
 
-	/* This looks at no more than the header. */
+	/* This reads only the header. */
 	return !sframe_reader__init(&reader, &header, phdr->p_filesz, phdr->p_vaddr) &&
 	       (reader.flags & SFRAME_FLAG_SORTED) && reader.num_fdes;
 }
@@ -116,8 +97,8 @@ static bool has_table(int fd, const GElf_Phdr *phdr)
  * elf_deps__has_sframe - Does a file have an SFrame section of its own?
  * @fd:	The file
  *
- * Return: true if the kernel would find one by the program headers, and its header is
- *	   one of those that the kernel knows. Sections without functions do not count.
+ * Return: true if the program headers contain an SFrame section, and the kernel
+ *	   supports its header. A section without functions does not count.
  */
 bool elf_deps__has_sframe(int fd)
 {
@@ -155,7 +136,7 @@ static int add_path(struct elf_deps *deps, const char *path)
 	return 0;
 }
 
-/* The program's ELF interpreter, an ordinary file */
+/* Gets the path of the program's ELF interpreter, which must be a regular file. */
 static bool read_interpreter(Elf *elf, int fd, char *path)
 {
 	GElf_Phdr phdr;
@@ -169,7 +150,7 @@ static bool read_interpreter(Elf *elf, int fd, char *path)
 	if (path[0] != '/')
 		return false;
 
-	interp_fd = open_program(path);
+	interp_fd = regular_file__open(path);
 	if (interp_fd < 0)
 		return false;
 	close(interp_fd);
@@ -178,10 +159,10 @@ static bool read_interpreter(Elf *elf, int fd, char *path)
 }
 
 /**
- * struct list_args - What is to be executed
+ * struct list_args - How to start the ELF interpreter
  * @interpreter: The program's ELF interpreter
  * @program:	The program
- * @out:	Standard output
+ * @out:	File descriptor for the output
  * @stack:	End of a stack
  */
 struct list_args {
@@ -192,8 +173,8 @@ struct list_args {
 };
 
 /*
- * In a child of a process with several threads: nothing but system calls. Standard
- * input and error are of no use to the interpreter.
+ * This runs in a child of a process with several threads, so it may only make system
+ * calls. The interpreter does not need standard input and error.
  */
 static int exec_list(void *arg)
 {
@@ -202,7 +183,7 @@ static int exec_list(void *arg)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
 
-	/* It goes with its parent, which is killed when the time is up. */
+	/* This process dies with its parent, which perf kills after a timeout. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -213,8 +194,9 @@ static int exec_list(void *arg)
 }
 
 /*
- * SIGCHLD would tell perf that the command has ended. A process that executes a program
- * sends that, whatever it was made with, so here is one in between.
+ * SIGCHLD tells perf that the command has ended. A process that has executed a program
+ * always sends SIGCHLD at its end, even if clone() was called without a signal. So perf
+ * starts the interpreter by this process, which executes no program.
  */
 static int run_list(void *arg)
 {
@@ -229,7 +211,7 @@ static int run_list(void *arg)
 	_exit(0);
 }
 
-/* Milliseconds until @end, or 0 */
+/* Returns the milliseconds until @end, or 0 if @end has passed. */
 static int time_left(const struct timespec *end)
 {
 	struct timespec now;
@@ -242,7 +224,7 @@ static int time_left(const struct timespec *end)
 	return left > 0 ? left : 0;
 }
 
-/* What comes within the time, a text to be freed, or NULL */
+/* Reads the output within the time. The caller frees the text. NULL on error. */
 static char *read_list(int fd)
 {
 	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
@@ -265,9 +247,9 @@ static char *read_list(int fd)
 }
 
 /*
- * Ask the program's ELF interpreter what it will map. perf is about to run the program
- * as the same user with the same environment, so this trusts no one more than that does.
- * The libraries' code is not run.
+ * Ask the program's ELF interpreter which files it will map. perf is about to run
+ * the program as the same user with the same environment, so this needs no more
+ * trust. The interpreter does not run the code of the libraries.
  */
 static char *list_libraries(const char *interpreter, const char *program)
 {
@@ -281,7 +263,7 @@ static char *list_libraries(const char *interpreter, const char *program)
 		return NULL;
 	}
 
-	/* The child has a copy of the memory. */
+	/* The child has its own copy of the memory, so this process can free it. */
 	args.out = out[1];
 	args.stack = stack + LIST_STACK / 2;
 	pid = clone(run_list, stack + LIST_STACK, /*flags=*/0, &args);
@@ -301,7 +283,7 @@ static char *list_libraries(const char *interpreter, const char *program)
 	return list;
 }
 
-/* Lines have "NAME => PATH (ADDRESS)" or "PATH (ADDRESS)". */
+/* A line is "NAME => PATH (ADDRESS)" or "PATH (ADDRESS)". */
 static int add_list(struct elf_deps *deps, char *list)
 {
 	char *line, *save = NULL, *path, *end;
@@ -328,7 +310,7 @@ static int add_list(struct elf_deps *deps, char *list)
 static int add_libraries(struct elf_deps *deps, const char *program)
 {
 	char interpreter[PATH_MAX], *list;
-	int fd = open_program(program), err = 0;
+	int fd = regular_file__open(program), err = 0;
 	bool found;
 	Elf *elf;
 
@@ -342,7 +324,7 @@ static int add_libraries(struct elf_deps *deps, const char *program)
 	if (!found)
 		return 0;
 
-	/* It is a library that can be run, and may not name itself. */
+	/* The interpreter does not always list itself. */
 	err = add_path(deps, interpreter);
 	list = err ? NULL : list_libraries(interpreter, program);
 	if (list)
@@ -352,7 +334,7 @@ static int add_libraries(struct elf_deps *deps, const char *program)
 	return err;
 }
 
-/* The program that the kernel runs for a script: what follows #! */
+/* Gets the program after #!, which the kernel runs for a script. */
 static bool read_script(int fd, char *path, size_t size)
 {
 	char line[256], *start;
@@ -374,7 +356,7 @@ static bool read_script(int fd, char *path, size_t size)
 	return ret >= 0 && (size_t)ret < size;
 }
 
-/* As execvp() does it */
+/* Searches like execvp(). */
 static bool find_command(const char *command, char *path, size_t size)
 {
 	const char *dirs = getenv("PATH") ?: "/bin:/usr/bin";
@@ -407,7 +389,7 @@ static int add_program(struct elf_deps *deps, const char *command)
 		return -ENOENT;
 
 	for (i = 0; i <= MAX_SCRIPTS; i++) {
-		fd = open_program(path);
+		fd = regular_file__open(path);
 		if (fd < 0)
 			return -ENOENT;
 		is_script = read_script(fd, path, sizeof(path));
@@ -420,17 +402,17 @@ static int add_program(struct elf_deps *deps, const char *command)
 }
 
 /**
- * elf_deps__for_each - Name the files with code that a command will map
- * @command:	The command, as execvp() takes it
- * @fn:		Gets each path once. What it returns ends the search unless it is 0.
+ * elf_deps__for_each - Find the files with code that a command will map
+ * @command:	The command, as for execvp()
+ * @fn:		Called once for each path; a value other than 0 stops
  * @arg:	For @fn
  *
- * These are the program, or that of a script, its ELF interpreter, and the libraries
- * that the interpreter says it will load. Libraries that are loaded otherwise are not
- * among them. Any thread may do this.
+ * The files are the program (for a script, the program that runs it), its ELF
+ * interpreter, and the libraries that the interpreter lists. Libraries that the
+ * program loads later are not found. Any thread may call this.
  *
- * Return: 0; what @fn returned; -ENOENT - the command was not found; -ELOOP, -E2BIG,
- *	   -ENOMEM.
+ * Return: 0; the value of @fn that is not 0; -ENOENT - the command was not found;
+ *	   -ELOOP - too many nested scripts; -E2BIG - too many files; -ENOMEM.
  */
 int elf_deps__for_each(const char *command, elf_deps_fn fn, void *arg)
 {

@@ -15,6 +15,7 @@
 #include <linux/zalloc.h>
 #include <internal/lib.h>
 
+#include "util/array-grow.h"
 #include "util/cache.h"
 #include "util/debug.h"
 #include "util/sframe.h"
@@ -24,19 +25,24 @@
 
 #define SFRAME_CACHE_DIR	".sframe"
 
-/* Limit of the size of all tables, see sframe.cache-size in perf-config */
+/* Limit for the size of all tables together, see sframe.cache-size in perf-config */
 static u64 sframe_cache_size = 1ULL << 30;
 
-/* What goes beyond the limit makes room for others, too: in percent of the limit */
+/* If the cache exceeds the limit, perf shrinks it to this percentage of the limit. */
 #define SFRAME_CACHE_LEFT	75
 
-/* How exact the time of the last use is: writing it each time is not worth it. */
+/* perf updates the time of last use only if it is older than this. */
 #define SFRAME_CACHE_SECONDS	(24 * 60 * 60)
 
-/* What mkstemp() leaves behind when perf is killed goes after this time. */
+/*
+ * Name of a new file, for mkostemp(). If perf is killed and leaves such a file, it
+ * can be removed after SFRAME_CACHE_SECONDS.
+ */
 #define SFRAME_CACHE_LEFTOVER	".new-XXXXXX"
 
-/* Directories have two characters of the build-id, files the rest. */
+/*
+ * The first two characters of the build-id name the directory, the rest names the file.
+ */
 #define SFRAME_CACHE_HEAD	2
 
 struct sframe_cache_name {
@@ -58,15 +64,16 @@ static int sframe_cache__name(const struct build_id *bid, struct sframe_cache_na
 }
 
 /*
- * A table is believed, and files are made and removed: whoever can change the cache
- * must be the user or root, as with perf's configuration. HOME may be someone else's.
+ * perf trusts the tables, and it creates and removes files here. So the cache must
+ * belong to the user or root, like perf's configuration. HOME may be the directory
+ * of another user.
  */
 static bool sframe_cache__is_own(const struct stat *st)
 {
 	return !st->st_uid || st->st_uid == geteuid();
 }
 
-/* Open a directory of the cache; @flags: O_NOFOLLOW or 0 */
+/* Opens a directory of the cache. @flags is O_NOFOLLOW or 0. */
 static int sframe_cache__open_dir(int at, const char *name, int flags)
 {
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
@@ -76,8 +83,8 @@ static int sframe_cache__open_dir(int at, const char *name, int flags)
 		return -errno;
 
 	if (fstat(fd, &st) || !sframe_cache__is_own(&st)) {
-		pr_debug("%s in %s is not used: it is not of the current user or root\n", name,
-			 buildid_dir);
+		pr_debug("%s in %s is not used: it does not belong to the current user or root\n",
+			 name, buildid_dir);
 		close(fd);
 		return -EPERM;
 	}
@@ -109,7 +116,7 @@ static int sframe_cache__open_top(bool create)
 	return fd;
 }
 
-/* The directory that tables with this name are in */
+/* Opens the directory of tables whose build-id starts with @head. */
 static int sframe_cache__open(const char *head, bool create)
 {
 	int top = sframe_cache__open_top(create), fd;
@@ -127,7 +134,7 @@ static int sframe_cache__open_table(int dir, const char *tail)
 	return openat(dir, tail, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Read all of a file. Not mapped: someone may truncate it. */
+/* Reads a whole file. It is not mapped, because someone may truncate it. */
 static int sframe_cache__read(int fd, void **data, size_t *size)
 {
 	struct stat st;
@@ -153,7 +160,7 @@ static int sframe_cache__read(int fd, void **data, size_t *size)
 	return 0;
 }
 
-/* Is this a table that this version of perf has written, and all of it? */
+/* Is this a complete table, and did this version of perf write it? */
 static int sframe_cache__validate(const void *data, size_t size, struct sframe_aux *aux,
 				  struct sframe_stats *stats)
 {
@@ -179,18 +186,18 @@ static void sframe_cache__touch(int fd)
 
 	if (!fstat(fd, &st) && st.st_mtime + SFRAME_CACHE_SECONDS < time(NULL) &&
 	    futimens(fd, NULL))
-		pr_debug("Cannot say that a table was used: %m\n");
+		pr_debug("Cannot update the time of last use of a table: %m\n");
 }
 
 /**
  * sframe_cache__load - Look for a table
  * @bid:	Build-id of the file
- * @fingerprint: Of what a table would be made of now, see &struct sframe_aux
- * @table:	Receives the table, to be freed by sframe_table__exit()
+ * @fingerprint: Fingerprint of the file as it is now, see &struct sframe_aux
+ * @table:	Receives the table; sframe_table__exit() frees it
  *
- * Return: 0; -ENOENT - there is none; -EPERM - the cache is of another user; -ESTALE -
- *	   there was one, but it is damaged or not for this file; it has been removed;
- *	   other errors of open().
+ * Return: 0; -ENOENT - there is no table; -EPERM - the cache belongs to another
+ *	   user; -ESTALE - the table was damaged or not for this file, and was
+ *	   removed; other errors of open().
  */
 int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 		       struct sframe_table *table)
@@ -242,13 +249,13 @@ out:
 }
 
 /**
- * sframe_cache__store - Keep a table
+ * sframe_cache__store - Put a table into the cache
  * @table:	Table, as it was built
  *
- * Others see all of it or nothing.
+ * Other processes see either the whole table or no table.
  *
- * Return: 0; -ENOENT - its file has no build-id; -EPERM - the cache is of another
- *	   user; other errors of the file system.
+ * Return: 0; -ENOENT - its file has no build-id; -EPERM - the cache belongs to
+ *	   another user; other errors of the file system.
  */
 int sframe_cache__store(const struct sframe_table *table)
 {
@@ -265,7 +272,7 @@ int sframe_cache__store(const struct sframe_table *table)
 		return dir;
 
 	scnprintf(new, sizeof(new), "/proc/self/fd/%d/" SFRAME_CACHE_LEFTOVER, dir);
-	fd = mkstemp(new);
+	fd = mkostemp(new, O_CLOEXEC);
 	if (fd < 0) {
 		err = -errno;
 		goto out;
@@ -309,7 +316,7 @@ static int sframe_cache__visit(int dir, const char *head, const char *tail, bool
 	if (fstatat(dir, tail, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
 		return 0;
 
-	/* Anything else that is here is what was left behind. */
+	/* Other files may remain from a perf that was killed. */
 	if (sframe_cache__is_hex(tail) &&
 	    (size_t)snprintf(sbuild_id, sizeof(sbuild_id), "%s%s", head, tail) <
 	    sizeof(sbuild_id)) {
@@ -334,7 +341,7 @@ static int sframe_cache__visit(int dir, const char *head, const char *tail, bool
 	return fn(&entry, arg);
 }
 
-/* Takes @fd over. */
+/* Closes @fd. */
 static int sframe_cache__visit_dir(int fd, const char *head, bool check, sframe_cache_fn fn,
 				   void *arg)
 {
@@ -384,12 +391,12 @@ static int __sframe_cache__for_each(bool check, sframe_cache_fn fn, void *arg)
 }
 
 /**
- * sframe_cache__for_each - Go through the cache
- * @fn:		Called for each table that is there; not 0 ends it
+ * sframe_cache__for_each - Call a function for each table in the cache
+ * @fn:		Called for each table; a value other than 0 stops
  * @arg:	For @fn
  *
- * Return: 0, also if there is no cache; what @fn returned; -EPERM - the cache is of
- *	   another user; other errors of open().
+ * Return: 0, also if there is no cache; the value of @fn that is not 0; -EPERM - the
+ *	   cache belongs to another user; other errors of open().
  */
 int sframe_cache__for_each(sframe_cache_fn fn, void *arg)
 {
@@ -414,17 +421,12 @@ static int sframe_cache__collect(const struct sframe_cache_entry *entry, void *a
 {
 	struct sframe_cache_items *all = arg;
 	struct sframe_cache_item *item;
-	size_t room;
 	void *new;
 
-	if (all->nr == all->room) {
-		room = max(all->room * 2, (size_t)64);
-		new = realloc(all->items, room * sizeof(*all->items));
-		if (!new)
-			return -ENOMEM;
-		all->items = new;
-		all->room = room;
-	}
+	new = array__grow(all->items, all->nr, &all->room, sizeof(*all->items));
+	if (!new)
+		return -ENOMEM;
+	all->items = new;
 
 	item = &all->items[all->nr];
 	scnprintf(item->head, sizeof(item->head), "%s", entry->head);
@@ -439,7 +441,7 @@ static int sframe_cache__collect(const struct sframe_cache_entry *entry, void *a
 	return 0;
 }
 
-/* What is to go first comes last. */
+/* Sorts tables so that those to be removed first come last. */
 static int sframe_cache_item__cmp(const void *a, const void *b)
 {
 	const struct sframe_cache_item *x = a, *y = b;
@@ -464,10 +466,10 @@ static int sframe_cache__remove(const struct sframe_cache_item *item)
 
 /**
  * sframe_cache__prune - Remove tables
- * @prune:	Which
+ * @prune:	Which tables; receives the result
  *
- * Return: 0; -ENOMEM; -EPERM - the cache is of another user; other errors of open()
- *	   and unlink().
+ * Return: 0; -ENOMEM; -EPERM - the cache belongs to another user; other errors of
+ *	   open() and unlink().
  */
 int sframe_cache__prune(struct sframe_cache_prune *prune)
 {
@@ -516,10 +518,10 @@ out:
 }
 
 /**
- * sframe_cache__limit - Remove tables if the cache is larger than it may be
+ * sframe_cache__limit - Remove tables if the cache is larger than its limit
  *
- * Those go that were not used for the longest time. The tables themselves are not
- * looked at, so it does not take long.
+ * This removes the least recently used tables. It does not read the tables, so it takes
+ * little time.
  */
 void sframe_cache__limit(void)
 {
@@ -530,7 +532,7 @@ void sframe_cache__limit(void)
 	};
 
 	if (sframe_cache__prune(&prune))
-		pr_debug("Cannot limit the tables in %s\n", buildid_dir);
+		pr_debug("Cannot limit the size of the tables in %s\n", buildid_dir);
 	else if (prune.removed)
 		pr_debug("%" PRIu64 " tables were removed from %s\n", prune.removed, buildid_dir);
 }
@@ -538,7 +540,7 @@ void sframe_cache__limit(void)
 /**
  * sframe_cache__purge - Remove all tables
  *
- * Return: as sframe_cache__prune().
+ * Return: like sframe_cache__prune().
  */
 int sframe_cache__purge(void)
 {
@@ -548,11 +550,11 @@ int sframe_cache__purge(void)
 }
 
 /**
- * sframe_cache__config - Take the limit of the size from the configuration
+ * sframe_cache__config - Set the limit for the size from the configuration
  * @var:	Name of the variable
  * @value:	A number and one of B, K, M, G
  *
- * Return: 0; -1 - this is no size.
+ * Return: 0; -1 - @value is not a size.
  */
 int sframe_cache__config(const char *var, const char *value)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* SFrame tables on disk, by build-id: .sframe in the directory of the build-id cache */
+/* Tables on disk, by build-id: in .sframe in the directory of the build-id cache */
 #ifndef __PERF_SFRAME_CACHE_H
 #define __PERF_SFRAME_CACHE_H
 
@@ -11,13 +11,14 @@
 
 /**
  * struct sframe_cache_entry - A file in the cache
- * @head:	Directory that it is in
- * @tail:	Its name there
- * @sbuild_id:	Build-id of the file that it is for
+ * @head:	Name of its directory
+ * @tail:	Its name in this directory
+ * @sbuild_id:	Build-id of the file that the table is for; "(left behind)" for an
+ *		unfinished file of a perf that was killed
  * @size:	Its size in bytes
- * @used:	When it was last used, within a day
- * @valid:	It is a sound table of this version of perf
- * @stats:	What it covers, if @valid
+ * @used:	Time of its last use, accurate to a day
+ * @valid:	It is an undamaged table of this version of perf
+ * @stats:	What the table covers, if @valid
  */
 struct sframe_cache_entry {
 	const char		*head;
@@ -37,17 +38,18 @@ int sframe_cache__store(const struct sframe_table *table);
 int sframe_cache__for_each(sframe_cache_fn fn, void *arg);
 
 /**
- * struct sframe_cache_prune - What to remove
- * @before:	What has not been used since then
- * @max_size:	Of what is left, those that have not been used for the longest time
- *		until no more than this remains
- * @unchecked:	Do not look at tables: those that are damaged do not go first
- * @make_room:	If there are more than @max_size, then remove more than the excess
- * @removed:	Receives how many tables were removed
+ * struct sframe_cache_prune - Which tables to remove
+ * @before:	Remove the tables that were last used before this time
+ * @max_size:	Remove more tables, the least recently used first, until at most
+ *		this size remains
+ * @unchecked:	Do not read the tables, so do not look for damaged ones
+ * @make_room:	If the cache exceeds @max_size, remove more than the excess;
+ *		otherwise remove nothing
+ * @removed:	Receives the number of removed tables
  * @removed_size: Receives their size
- * @left_size:	Receives the size of what is left
+ * @left_size:	Receives the size of the remaining tables
  *
- * What is damaged or of another version of perf goes first.
+ * Damaged tables and tables of another version of perf are removed first.
  */
 struct sframe_cache_prune {
 	time_t	before;

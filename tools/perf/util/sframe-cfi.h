@@ -12,13 +12,13 @@
 struct sframe_cfi;
 
 /**
- * struct sframe_cfi_row - Where CFI says the same
+ * struct sframe_cfi_row - Addresses with the same CFI
  * @start:	First address
- * @end:	End of it
- * @frame:	What it says; NULL if it is damaged
+ * @end:	End of the addresses
+ * @frame:	Their CFI; NULL if it is damaged
  * @ra:		DWARF number of the return address
  * @signal:	The code returns from a signal handler
- * @last:	The last one of its function
+ * @last:	This is the last row of its function
  */
 struct sframe_cfi_row {
 	u64		start;
@@ -40,9 +40,5 @@ int sframe_cfi__walk(struct sframe_cfi *cfi, sframe_cfi_row_fn fn, void *arg);
 const struct build_id *sframe_cfi__build_id(const struct sframe_cfi *cfi);
 const u8 *sframe_cfi__fingerprint(const struct sframe_cfi *cfi);
 u64 sframe_cfi__code(const struct sframe_cfi *cfi);
-
-int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table);
-int sframe_cfi__check(struct sframe_cfi *cfi, const struct sframe_table *table,
-		      struct sframe_check *check);
 
 #endif /* __PERF_SFRAME_CFI_H */

@@ -10,7 +10,7 @@
 #define EVAL_SP		7
 #define EVAL_IP		16
 
-/* The finalizer of a well known generator of random numbers. */
+/* The finalizer of the random number generator splitmix64 */
 static uint64_t eval_mix(uint64_t value)
 {
 	value ^= value >> 30;
@@ -21,7 +21,7 @@ static uint64_t eval_mix(uint64_t value)
 }
 
 /**
- * sframe_eval__reg - What a register holds
+ * sframe_eval__reg - Get the value of a register
  * @reg:	DWARF number
  *
  * Return: the value.
@@ -32,8 +32,8 @@ uint64_t sframe_eval__reg(unsigned int reg)
 }
 
 /**
- * sframe_eval__load - What is in memory
- * @addr:	Where
+ * sframe_eval__load - Get a value from memory
+ * @addr:	Address
  *
  * Return: the value.
  */
@@ -105,8 +105,9 @@ static bool eval_binary(uint8_t atom, uint64_t a, uint64_t b, uint64_t *result)
 }
 
 /*
- * Run an expression. @is_value: the result is the value rather than where that is.
- * Those that branch are not known; libdw has the length, so all others end.
+ * Run an expression. If @is_value is true, the result is the value itself.
+ * Otherwise it is the address of the value. Branches are not supported. libdw
+ * limits the number of operations, so expressions without branches always end.
  */
 static bool eval_expr(const Dwarf_Op *ops, size_t nr_ops, uint64_t ip, uint64_t cfa,
 		      uint64_t *result, bool *is_value)
@@ -220,7 +221,7 @@ static bool eval_expr(const Dwarf_Op *ops, size_t nr_ops, uint64_t ip, uint64_t 
 	return true;
 }
 
-/* 1: the value is in @value; 0: it is undefined; -1: cannot be evaluated. */
+/* Returns 1: @value is set; 0: it is undefined; -1: it cannot be evaluated. */
 static int eval_register(Dwarf_Frame *frame, int reg, uint64_t ip, uint64_t cfa,
 			 uint64_t *value)
 {
@@ -258,8 +259,8 @@ static bool eval_reads_ip(const Dwarf_Op *ops, size_t nr)
 }
 
 /**
- * sframe_eval__depends_on_ip - May a frame differ from one address to the next?
- * @frame:	What CFI says for all of them
+ * sframe_eval__depends_on_ip - Can the result differ between addresses of a row?
+ * @frame:	CFI of the row
  *
  * Return: true if so.
  */
@@ -282,12 +283,12 @@ bool sframe_eval__depends_on_ip(Dwarf_Frame *frame)
 }
 
 /**
- * sframe_eval__frame - Find the calling frame
- * @frame:	What CFI says
+ * sframe_eval__frame - Find the caller's frame
+ * @frame:	CFI
  * @ip:		Address
- * @result:	Receives the calling frame
+ * @result:	Receives the caller's frame
  *
- * Return: true; false if there is something that cannot be evaluated.
+ * Return: true; false if the CFI cannot be evaluated.
  */
 bool sframe_eval__frame(Dwarf_Frame *frame, uint64_t ip, struct sframe_frame *result)
 {
@@ -307,7 +308,7 @@ bool sframe_eval__frame(Dwarf_Frame *frame, uint64_t ip, struct sframe_frame *re
 	else
 		is_value = false;
 
-	/* Where the return address is undefined nobody asks for the CFA. */
+	/* If the return address is undefined, the CFA does not matter. */
 	ret = eval_register(frame, ret, ip, result->cfa, &result->ra);
 	if (!ret) {
 		result->outermost = true;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What call frame information means for a frame: its expressions are executed.
- * Memory and registers are made up, the same each time, so that two ways to the
- * same frame can be told from two that just look alike.
+ * Finds the caller's frame by executing the expressions of call frame information.
+ * Registers and memory have made-up values, which are the same each time. So two
+ * rules give the same result only if they lead to the same frame.
  *
- * Knows nothing of SFrame, nor of the rest of perf: tools/testing/unwind has it too.
+ * This file depends neither on SFrame nor on the rest of perf, because
+ * tools/testing/unwind uses it, too.
  */
 #ifndef __PERF_SFRAME_EVAL_H
 #define __PERF_SFRAME_EVAL_H
@@ -14,12 +15,12 @@
 #include <elfutils/libdw.h>
 
 /**
- * struct sframe_frame - A calling frame
+ * struct sframe_frame - A caller's frame
  * @cfa:	The canonical frame address
  * @sp:		The stack pointer
  * @ra:		The return address
  * @fp:		The frame pointer register
- * @outermost:	There is none
+ * @outermost:	There is no caller
  * @fp_known:	@fp is valid
  */
 struct sframe_frame {

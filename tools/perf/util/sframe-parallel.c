@@ -8,7 +8,7 @@
 
 #include "util/sframe-parallel.h"
 
-/* More than what makes sense for work that reads files. */
+/* More threads make no sense for work that reads files. */
 #define SFRAME_THREADS_MAX	64
 
 struct sframe_parallel {
@@ -32,14 +32,14 @@ static void *sframe_parallel__thread(void *arg)
 }
 
 /**
- * sframe_parallel__run - Do something for each of many
- * @nr:		How many there are
- * @nr_threads:	How many to do at a time; 0 for one per CPU
- * @fn:		What to do, called by any thread
+ * sframe_parallel__run - Call a function for many items, in parallel
+ * @nr:		Number of items
+ * @nr_threads:	Number of threads; 0 for one per CPU
+ * @fn:		Called once per item, by any thread
  * @arg:	For @fn
  *
- * Returns when all is done. Fewer threads than asked for are no error: the one
- * that calls works too.
+ * This returns when all items are done. It is no error if fewer threads start,
+ * because the calling thread works, too.
  */
 void sframe_parallel__run(size_t nr, unsigned int nr_threads,
 			  void (*fn)(size_t index, void *arg), void *arg)
@@ -58,7 +58,7 @@ void sframe_parallel__run(size_t nr, unsigned int nr_threads,
 	if (nr < nr_threads)
 		nr_threads = nr;
 
-	/* Signals are for the thread that waits for them. */
+	/* Only the calling thread receives signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (i = 1; i < nr_threads; i++) {

@@ -6,12 +6,11 @@
 #include <linux/string.h>
 #include <linux/zalloc.h>
 
-#include "util/cache.h"
-#include "util/debug.h"
-#include "util/sframe-cache.h"
 #include "util/sframe-table.h"
 #ifdef HAVE_DWARF_SUPPORT
+#include "util/sframe-build.h"
 #include "util/sframe-cfi.h"
+#include "util/sframe-check.h"
 #endif
 
 const char * const sframe_lost_names[SFRAME_LOST_NR] = {
@@ -39,67 +38,16 @@ static int open_and_read(int fd, struct sframe_cfi **cfi)
 }
 
 /**
- * sframe_table__get - Get the table of a file, from the cache if it is there
- * @table:	Receives it, to be freed by sframe_table__exit()
- * @fd:		ELF file
- * @cache:	How to use the cache
- * @stop:	Asked from time to time whether to give up, or NULL
- * @arg:	For @stop
- *
- * Else it is made, and put into the cache. Files without a build-id have no place
- * there. Any number of threads may do this at a time.
- *
- * Return: as sframe_table__build(); -EINTR - @stop said so; -ENOKEY - it is not in the
- *	   cache, and none is to be made. A cache that cannot be written is no error.
- */
-int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use cache,
-		      sframe_stop_fn stop, const void *arg)
-{
-	struct sframe_cfi *cfi;
-	int err;
-
-	*table = (struct sframe_table) { };
-
-	err = sframe_cfi__open(fd, &cfi);
-	if (err)
-		return err;
-
-	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), table);
-	if (!err)
-		goto out;
-	if (cache == SFRAME_CACHE_ONLY) {
-		err = -ENOKEY;
-		goto out;
-	}
-
-	sframe_cfi__stop_if(cfi, stop, arg);
-	err = sframe_cfi__read(cfi);
-	if (!err)
-		err = sframe_cfi__build(cfi, table);
-	if (err)
-		goto out;
-
-	if (table->bid.size && cache == SFRAME_CACHE_USE) {
-		table->stored = !sframe_cache__store(table);
-		if (!table->stored)
-			pr_debug("Cannot put a table into %s\n", buildid_dir);
-	}
-out:
-	sframe_cfi__delete(cfi);
-	return err;
-}
-
-/**
  * sframe_table__build - Make the table of a file
- * @table:	Receives it, to be freed by sframe_table__exit()
+ * @table:	Receives the table; sframe_table__exit() frees it
  * @fd:		ELF file
  *
- * Any number of threads may do this at a time.
+ * Any number of threads may call this at the same time.
  *
- * Return: 0; -ENOEXEC - this is no ELF file; -EOPNOTSUPP - it is not a program or
- *	   library for x86-64, or perf lacks libdw; -ENODATA - it has no call frame
- *	   information; -EFBIG - it has too much of it; -EINVAL - it is damaged;
- *	   -ENOMEM.
+ * Return: 0; -ENOEXEC - this is not an ELF file; -EOPNOTSUPP - it is not a program
+ *	   or library for x86-64, or perf lacks libdw; -ENODATA - it has no call
+ *	   frame information; -EFBIG - it has too much of it; -EINVAL - it is
+ *	   damaged; -ENOMEM.
  */
 int sframe_table__build(struct sframe_table *table, int fd)
 {
@@ -118,12 +66,13 @@ int sframe_table__build(struct sframe_table *table, int fd)
 }
 
 /**
- * sframe_table__check - Compare the table of a file with libdw, for each address
+ * sframe_table__check - Compare the table of a file with libdw, at each address
  * @table:	Table; without data it has no rules
  * @fd:		ELF file
- * @check:	Receives the result; its log is an input
+ * @check:	Receives the result; the caller sets its log and max
  *
- * Return: 0; else as sframe_table__build(); -EINVAL means the table as well.
+ * Return: 0; the errors of sframe_table__build(); -EINVAL also means that the table
+ *	   is damaged.
  */
 int sframe_table__check(const struct sframe_table *table, int fd,
 			struct sframe_check *check)
@@ -135,7 +84,7 @@ int sframe_table__check(const struct sframe_table *table, int fd,
 	if (err)
 		return err;
 
-	/* The file may describe code, but nothing that a table could be made of. */
+	/* The file may describe code although no table can be made from it. */
 	err = sframe_cfi__read(cfi);
 	if (!err || err == -ENODATA)
 		err = sframe_cfi__check(cfi, table, check);
@@ -144,15 +93,6 @@ int sframe_table__check(const struct sframe_table *table, int fd,
 }
 
 #else /* !HAVE_DWARF_SUPPORT */
-
-int sframe_table__get(struct sframe_table *table, int fd __maybe_unused,
-		      enum sframe_cache_use cache __maybe_unused,
-		      sframe_stop_fn stop __maybe_unused,
-		      const void *arg __maybe_unused)
-{
-	*table = (struct sframe_table) { };
-	return -EOPNOTSUPP;
-}
 
 int sframe_table__build(struct sframe_table *table, int fd __maybe_unused)
 {
@@ -177,9 +117,9 @@ void sframe_table__exit(struct sframe_table *table)
 
 /**
  * sframe_table__strerror - Say why there is no table
- * @err:	From one of the functions above
- * @buf:	Room for a text, which is not always used
- * @size:	How much
+ * @err:	Error code of a file that has no table
+ * @buf:	Buffer for the text, not always used
+ * @size:	Size of @buf
  *
  * Return: the text.
  */

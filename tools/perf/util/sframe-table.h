@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * SFrame tables for ELF files that have no SFrame section, made from their call
- * frame information (.eh_frame, .debug_frame)
+ * SFrame tables for ELF files without an SFrame section. perf makes them from the
+ * call frame information of the file (.eh_frame, .debug_frame).
  */
 #ifndef __PERF_SFRAME_TABLE_H
 #define __PERF_SFRAME_TABLE_H
@@ -13,17 +13,17 @@
 
 #include "util/build-id.h"
 
-/* Why the table does not cover some code that the file describes. */
+/* Why a table does not cover code that the file describes */
 enum sframe_lost {
-	/* The CFA comes from an expression that the format cannot say. */
+	/* The format cannot express the CFA. */
 	SFRAME_LOST_CFA,
-	/* The same with the return address, */
+	/* The format cannot express the return address. */
 	SFRAME_LOST_RA,
-	/* the frame pointer, */
+	/* The format cannot express the frame pointer. */
 	SFRAME_LOST_FP,
-	/* and the stack pointer, which is always the CFA. */
+	/* The stack pointer is not the CFA, but the format requires this. */
 	SFRAME_LOST_SP,
-	/* The description is damaged, or outrageous. */
+	/* The description is damaged, or it exceeds a limit. */
 	SFRAME_LOST_DAMAGED,
 	SFRAME_LOST_NR,
 };
@@ -33,16 +33,15 @@ extern const char * const sframe_lost_names[SFRAME_LOST_NR];
 /**
  * struct sframe_stats - What a table covers, in bytes of code
  * @code:	All code of the file
- * @described:	What its call frame information describes
- * @covered:	What the table has a rule for
- * @flex:	Of these, what takes a flexible rule
- * @blocks:	Of these, what is in rows of blocks, as in a PLT
- * @lost:	Described but not covered, by reason
- * @functions:	FDEs in the table, a number
- * @rows:	FREs in the table, a number
+ * @described:	Code that the call frame information of the file describes
+ * @covered:	Code that the table has a rule for
+ * @flex:	Part of @covered that needs a flexible rule
+ * @blocks:	Part of @covered that is a sequence of equal blocks, like a PLT
+ * @lost:	Code that is described but not covered, by reason
+ * @functions:	Number of FDEs in the table
+ * @rows:	Number of FREs in the table
  *
- * Of cached tables just @code, @described, @covered, @functions and @rows are
- * known.
+ * A table from the cache has only @code, @described, @covered, @functions and @rows.
  */
 struct sframe_stats {
 	u64	code;
@@ -57,12 +56,12 @@ struct sframe_stats {
 
 /**
  * struct sframe_table - A table for a file
- * @data:	Its bytes, to be given to the kernel
- * @size:	How many
- * @bid:	Build-id of the file; its size is 0 if it has none
- * @cached:	It was not made now but found in the cache
- * @stored:	It was put into the cache now
- * @stats:	What it covers
+ * @data:	Its bytes, in the form that the kernel expects
+ * @size:	Number of bytes
+ * @bid:	Build-id of the file; its size is 0 if there is none
+ * @cached:	The table was found in the cache
+ * @stored:	The table was made and put into the cache
+ * @stats:	What the table covers
  */
 struct sframe_table {
 	void			*data;
@@ -74,21 +73,23 @@ struct sframe_table {
 };
 
 /**
- * struct sframe_check - How a table compares with libdw
+ * struct sframe_check - Result of a comparison of a table with libdw
  * @code:	Bytes of code of the file
- * @code_described: Of these, what its call frame information describes
- * @described:	Bytes that call frame information describes, in all segments with code
- * @same:	Of these, where the table leads to the same frame
- * @signal:	Of these, where the table leaves the frame to the kernel, which
- *		knows how it makes those of signals
- * @missing:	Of these, where the table has no rule
- * @different:	Of these, where it leads elsewhere
- * @unread:	Of these, what libdw was not asked about, as the description is damaged,
- *		outrageous or overlaps another one; all of it is in @missing or @extra
- * @unreadable:	FDEs of which it is not known what they describe, a number
+ * @code_described: Part of @code that call frame information describes
+ * @described:	Bytes that call frame information describes, in all segments with
+ *		code
+ * @same:	Part of @described where the table leads to the same frame
+ * @signal:	Part of @described where the table leaves the frame to the kernel,
+ *		because the kernel knows its signal frames
+ * @missing:	Part of @described where the table has no rule
+ * @different:	Part of @described where the table leads to another frame
+ * @unread:	Part of @described that was not passed to libdw, because the CFI
+ *		is damaged, exceeds a limit or overlaps; all of it is in @missing or
+ *		@extra
+ * @unreadable:	Number of FDEs whose addresses cannot be read
  * @extra:	Bytes of code that only the table has a rule for
- * @log:	Where to print differences to, or NULL
- * @max:	How many at most
+ * @log:	File for differences, or NULL
+ * @max:	The most differences to print
  */
 struct sframe_check {
 	u64	code;
@@ -106,10 +107,10 @@ struct sframe_check {
 };
 
 /**
- * enum sframe_cache_use - What to do with the cache
- * @SFRAME_CACHE_USE:	Take tables from it, and put new ones into it
- * @SFRAME_CACHE_KEEP:	Take tables from it, and leave it as it is
- * @SFRAME_CACHE_ONLY:	The same, and make no tables
+ * enum sframe_cache_use - How to use the cache
+ * @SFRAME_CACHE_USE:	Take tables from the cache, and put new tables into it
+ * @SFRAME_CACHE_KEEP:	Take tables from the cache, but do not change it
+ * @SFRAME_CACHE_ONLY:	Take tables from the cache, and make no tables
  */
 enum sframe_cache_use {
 	SFRAME_CACHE_USE,
@@ -117,7 +118,7 @@ enum sframe_cache_use {
 	SFRAME_CACHE_ONLY,
 };
 
-/* Tells whether to give up */
+/* Returns true if the caller must give up */
 typedef bool (*sframe_stop_fn)(const void *arg);
 
 int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use cache,

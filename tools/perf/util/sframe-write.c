@@ -6,19 +6,20 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/bitfield.h>
 #include <linux/kernel.h>
 #include <linux/unaligned.h>
 #include <linux/zalloc.h>
 
 #include "util/sframe.h"
 
-/* Three locations of two words each. */
+/* A row has three locations of at most two words each. */
 #define SFRAME_ROW_WORDS	6
 
-/* Of hash values: at least this many places per function. */
+/* The hash table has at least this many slots per entry. */
 #define SFRAME_HASH_LOAD	2
 #define SFRAME_HASH_MIN		512
-/* How many places are looked at. More are taken by chance hardly ever. */
+/* A search looks at no more slots than this. It hardly ever needs more. */
 #define SFRAME_HASH_PROBES	64
 
 struct sframe_index {
@@ -28,14 +29,14 @@ struct sframe_index {
 };
 
 /**
- * struct sframe_rows - What functions have in common
- * @hash:	Of the bytes, 0 if there are none
- * @off:	Where they are
- * @len:	How many
+ * struct sframe_rows - Attributes and rows that functions may share
+ * @hash:	Hash of their bytes, 0 if the slot is empty
+ * @off:	Offset of the bytes
+ * @len:	Number of bytes
  *
- * A row tells its address from the start of the function, so those of functions
- * that are built alike are the same, and functions may share them. That makes
- * tables a quarter smaller.
+ * The address of a row is relative to the start of its function. So functions that
+ * are built alike have the same rows, and they may share them. This makes tables a
+ * quarter smaller.
  */
 struct sframe_rows {
 	u32	hash;
@@ -44,17 +45,17 @@ struct sframe_rows {
 };
 
 /**
- * struct sframe_writer - A table in the making
+ * struct sframe_writer - A table that is being made
  * @index:	One entry per function
- * @nr:		How many entries there are
- * @room:	How many there is room for
+ * @nr:		Number of entries
+ * @room:	Number of entries that fit
  * @fres:	Attributes and rows of all functions
- * @fres_len:	Bytes of them
- * @fres_room:	Bytes there is room for
- * @nr_rows:	How many rows all functions have
- * @shared:	Attributes and rows that functions may share, an open hash table
- * @nr_shared:	How many there are
- * @room_shared: How many places there are, a power of two
+ * @fres_len:	Number of their bytes
+ * @fres_room:	Number of bytes that fit
+ * @nr_rows:	Number of the rows of all functions
+ * @shared:	Hash table of attributes and rows that functions may share
+ * @nr_shared:	Number of its entries
+ * @room_shared: Number of its slots, a power of two
  */
 struct sframe_writer {
 	struct sframe_index	*index;
@@ -85,7 +86,7 @@ void sframe_writer__delete(struct sframe_writer *writer)
 	free(writer);
 }
 
-/* Room for one more function, whose attributes and rows take up to @size. */
+/* Make room for one more function with up to @size bytes of attributes and rows. */
 static int sframe_writer__reserve(struct sframe_writer *writer, size_t size)
 {
 	size_t room;
@@ -125,7 +126,7 @@ static u32 sframe_rows__hash(const u8 *data, size_t len)
 	return hash ?: 1;
 }
 
-/* The place of these bytes, or the empty one where they belong, or NULL. */
+/* Returns the slot of these bytes, or the empty slot where they belong, or NULL. */
 static struct sframe_rows *sframe_writer__place(struct sframe_writer *writer,
 						const u8 *data, size_t len, u32 hash)
 {
@@ -195,7 +196,7 @@ static unsigned int sframe_loc__words(const struct sframe_loc *loc, s32 *words)
 	if (loc->base == SFRAME_BASE_REG)
 		control |= SFRAME_FLEX_REG | loc->reg << SFRAME_FLEX_REG_SHIFT;
 
-	/* Both the usual place and a value that is the CFA itself. */
+	/* 0 means the usual location. The CFA as a value would be 0, too. */
 	words[0] = control;
 	if (!control)
 		return 1;
@@ -223,7 +224,7 @@ static unsigned int sframe_rule__words(const struct sframe_rule *rule, bool flex
 
 	nr = sframe_loc__words(&rule->cfa, words);
 
-	/* A place holder, unless nothing follows. */
+	/* The usual return address needs a placeholder only if @fp follows. */
 	usual = ra->base == SFRAME_BASE_CFA && ra->deref && ra->off == SFRAME_AMD64_RA_OFF;
 	if (!usual)
 		nr += sframe_loc__words(ra, words + nr);
@@ -252,7 +253,7 @@ static void sframe_put_row(u8 **at, const struct sframe_row *row, bool flex,
 			width = max(width, 1U);
 	}
 
-	info = nr << SFRAME_FRE_WORDS_SHIFT | width << SFRAME_FRE_WIDTH_SHIFT;
+	info = FIELD_PREP(SFRAME_FRE_WORDS, nr) | FIELD_PREP(SFRAME_FRE_WORD_WIDTH, width);
 	if (nr && !flex && rule->cfa.reg == SFRAME_AMD64_SP)
 		info |= SFRAME_FRE_CFA_SP;
 
@@ -268,7 +269,7 @@ static bool sframe_loc__valid(const struct sframe_loc *loc)
 	case SFRAME_BASE_SAME:
 		return true;
 	case SFRAME_BASE_CFA:
-		/* A value that is the CFA would look like a place holder. */
+		/* The CFA as a value would look like a placeholder. */
 		return loc->deref;
 	case SFRAME_BASE_REG:
 		return loc->reg < SFRAME_AMD64_REGS;
@@ -288,7 +289,7 @@ static bool sframe_rule__valid(const struct sframe_rule *rule)
 /**
  * sframe_writer__add - Add a function
  * @writer:	Table
- * @function:	What to add: at or after the end of the function before
+ * @function:	Function to add; it must not start before the end of the previous one
  * @rows:	Its rows, sorted by address
  *
  * Return: 0; -ENOMEM; -EFBIG - the table is full; -EINVAL - the function is out of
@@ -359,8 +360,8 @@ int sframe_writer__add(struct sframe_writer *writer,
 	writer->nr_rows += function->nr_rows;
 
 	/*
-	 * Readers that go through a whole table may take no more time for it than
-	 * for one that has as many rows as bytes.
+	 * Limit the time to decode the whole table: share rows only while the table
+	 * has no more rows than bytes.
 	 */
 	hash = sframe_rows__hash(from, at - from);
 	shared = sframe_writer__place(writer, from, at - from, hash);
@@ -382,12 +383,12 @@ int sframe_writer__add(struct sframe_writer *writer,
 
 /**
  * sframe_writer__finish - Put the table together
- * @writer:	Table, with all its functions
- * @aux:	What is to be put into the auxiliary header; its size is set here
- * @data:	Receives the table, to be freed
+ * @writer:	Table with all its functions
+ * @aux:	Contents of the auxiliary header; this function sets its size
+ * @data:	Receives the table; the caller frees it
  * @size:	Receives its length
  *
- * Return: 0; -ENOMEM; -EFBIG - the table is larger than what the kernel takes.
+ * Return: 0; -ENOMEM; -EFBIG - the kernel accepts no table of this size.
  */
 int sframe_writer__finish(struct sframe_writer *writer, struct sframe_aux *aux,
 			  void **data, size_t *size)
@@ -423,7 +424,7 @@ int sframe_writer__finish(struct sframe_writer *writer, struct sframe_aux *aux,
 	at += sizeof(*aux);
 
 	for (i = 0; i < writer->nr; i++) {
-		/* From the field itself, as if the table lay at address 0. */
+		/* Relative to the field itself, with the table at address 0 */
 		sframe_put(&at, writer->index[i].start - (at - buf), sizeof(u64));
 		sframe_put(&at, writer->index[i].size, sizeof(u32));
 		sframe_put(&at, writer->index[i].fre_off, sizeof(u32));

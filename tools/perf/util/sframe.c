@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reader of SFrame tables
+ * Reader of SFrame sections and tables
  *
- * Whatever a table says, nothing beyond its bytes is touched and every loop
- * ends: offsets are compared with the table's bounds where they are used.
+ * The reader never reads beyond the data, and each of its loops ends, whatever the
+ * data contains. It compares each offset with the bounds before it uses the offset.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <linux/bitfield.h>
 #include <linux/kernel.h>
 #include <linux/unaligned.h>
 
 #include "util/sframe.h"
 
-/* Both formats are fixed. */
+/* The format fixes these sizes. */
 _Static_assert(sizeof(struct sframe_header) == 28, "header");
 _Static_assert(sizeof(struct sframe_fde_v2) == 20, "FDE of version 2");
 _Static_assert(sizeof(struct sframe_fde_v3) == 16, "FDE of version 3");
 _Static_assert(sizeof(struct sframe_attr_v3) == 5, "attributes of version 3");
-/* Its length has one byte, and what follows it is to be aligned. */
+/* The length field has one byte, and the FDEs after the header must be aligned. */
 _Static_assert(sizeof(struct sframe_aux) <= 255 &&
 	       !((sizeof(struct sframe_header) + sizeof(struct sframe_aux)) % 8),
 	       "auxiliary header");
@@ -65,12 +66,12 @@ static int sframe_loc__scnprintf(const struct sframe_loc *loc, char *buf, size_t
 }
 
 /**
- * sframe_rule__scnprintf - "cfa rsp+16 ra *(cfa-8) fp *(cfa-16)"
- * @rule:	What to print
- * @buf:	Where to
- * @size:	Room there
+ * sframe_rule__scnprintf - Print a rule, like "cfa rsp+16 ra *(cfa-8) fp *(cfa-16)"
+ * @rule:	Rule
+ * @buf:	Receives the text
+ * @size:	Size of @buf
  *
- * Return: the length.
+ * Return: the length of the text.
  */
 int sframe_rule__scnprintf(const struct sframe_rule *rule, char *buf, size_t size)
 {
@@ -96,13 +97,13 @@ static u32 sframe_reader__fde_size(const struct sframe_reader *reader)
 }
 
 /**
- * sframe_reader__init - Prepare to read a table
- * @reader:	What is set up
- * @data:	The table; must stay there
+ * sframe_reader__init - Prepare to read a section or table
+ * @reader:	Reader to set up
+ * @data:	The section or table; must stay valid as long as @reader is in use
  * @size:	Its length
  * @base:	Its address: that of the section, or 0 for tables made by perf
  *
- * Return: 0; -EINVAL - this is no SFrame table, or it is damaged; -EOPNOTSUPP - it
+ * Return: 0; -EINVAL - this is not SFrame data, or it is damaged; -EOPNOTSUPP - it
  *	   is of another version, machine or byte order.
  */
 int sframe_reader__init(struct sframe_reader *reader, const void *data,
@@ -156,11 +157,11 @@ int sframe_reader__init(struct sframe_reader *reader, const void *data,
 }
 
 /**
- * sframe_reader__aux - Get what perf has put into the auxiliary header
+ * sframe_reader__aux - Get the auxiliary header that perf wrote
  * @reader:	Table
- * @aux:	Receives it
+ * @aux:	Receives the header
  *
- * Return: 0; -ENOENT - this table was not made by perf, or by another version.
+ * Return: 0; -ENOENT - perf did not make this table, or another version of perf did.
  */
 int sframe_reader__aux(const struct sframe_reader *reader, struct sframe_aux *aux)
 {
@@ -178,10 +179,10 @@ int sframe_reader__aux(const struct sframe_reader *reader, struct sframe_aux *au
 
 static int sframe_reader__info(u8 info, u8 rep_size, struct sframe_function *function)
 {
-	if (info & ~(SFRAME_FDE_WIDTH_MASK | SFRAME_FDE_MASK | SFRAME_FDE_SIGNAL))
+	if (info & ~(SFRAME_FDE_ADDR_WIDTH | SFRAME_FDE_MASK | SFRAME_FDE_SIGNAL))
 		return -EINVAL;
 
-	function->width	   = info & SFRAME_FDE_WIDTH_MASK;
+	function->width	   = info & SFRAME_FDE_ADDR_WIDTH;
 	function->signal   = info & SFRAME_FDE_SIGNAL;
 	function->rep_size = info & SFRAME_FDE_MASK ? rep_size : 0;
 
@@ -194,9 +195,9 @@ static int sframe_reader__info(u8 info, u8 rep_size, struct sframe_function *fun
 
 /**
  * sframe_reader__function - Decode an FDE
- * @reader:	Table
- * @index:	Which one, less than the reader's num_fdes
- * @function:	Receives it
+ * @reader:	Section or table
+ * @index:	Number of the FDE, less than @reader->num_fdes
+ * @function:	Receives the FDE
  *
  * Return: 0; -EINVAL - it is damaged.
  */
@@ -231,7 +232,7 @@ int sframe_reader__function(const struct sframe_reader *reader, u32 index,
 	function->start = start;
 
 	if (reader->version == SFRAME_VERSION_2) {
-		/* Those that have no rows need no place for them. */
+		/* Without rows the position does not matter. */
 		if (pos > reader->fres_end && function->nr_rows)
 			return -EINVAL;
 		function->pos = pos;
@@ -351,12 +352,12 @@ static int sframe_words__rule(struct sframe_words *words, bool flex, bool sp,
 
 /**
  * sframe_reader__row - Decode an FRE
- * @reader:	Table
+ * @reader:	Section or table
  * @function:	From sframe_reader__function()
- * @pos:	Where the row is, at first @function's; moves to the next one
- * @row:	Receives it
+ * @pos:	Offset of the row, at first @function->pos; moves to the next row
+ * @row:	Receives the row
  *
- * The caller counts the rows, as @function has no more than its nr_rows.
+ * The caller must stop after @function->nr_rows rows.
  *
  * Return: 0; -EINVAL - it is damaged.
  */
@@ -387,8 +388,8 @@ int sframe_reader__row(const struct sframe_reader *reader,
 	}
 
 	info	    = raw[width];
-	words.nr    = (info >> SFRAME_FRE_WORDS_SHIFT) & SFRAME_FRE_WORDS_MASK;
-	words.width = (info >> SFRAME_FRE_WIDTH_SHIFT) & SFRAME_FRE_WIDTH_MASK;
+	words.nr    = FIELD_GET(SFRAME_FRE_WORDS, info);
+	words.width = FIELD_GET(SFRAME_FRE_WORD_WIDTH, info);
 	words.next  = raw + width + sizeof(info);
 
 	end += words.nr << words.width;
@@ -403,15 +404,15 @@ int sframe_reader__row(const struct sframe_reader *reader,
 
 /**
  * sframe_reader__find - Look up the rule for an address
- * @reader:	Table, sorted
- * @addr:	Address, which the caller knows to be below @end
+ * @reader:	Section or table, sorted
+ * @addr:	Address, below @end
  * @rule:	Receives the rule
  * @signal:	Receives whether the code returns from a signal handler
- * @end:	At first where the caller stops to be interested; moved down to
- *		where the answer may change
+ * @end:	End of the addresses that the caller asks about; this function
+ *		lowers it to the next address at which the result may change
  *
- * Return: 0; -ENOENT - the table has no rule; -ENODATA - nor has it one here, but
- *	   the code returns from a signal handler; -EINVAL - it is damaged.
+ * Return: 0; -ENOENT - there is no rule; -ENODATA - there is no rule, and the code
+ *	   returns from a signal handler; -EINVAL - the data is damaged.
  */
 int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
 			struct sframe_rule *rule, bool *signal, u64 *end)
@@ -422,7 +423,7 @@ int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
 	struct sframe_row row;
 	int err, ret;
 
-	/* The last one that starts at or before the address is before @hi. */
+	/* The last function that starts at or before @addr is below index @hi. */
 	while (lo < hi) {
 		mid = lo + (hi - lo) / 2;
 		err = sframe_reader__function(reader, mid, &fn);
@@ -456,7 +457,7 @@ int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
 	if (fn.rep_size) {
 		block = off - off % fn.rep_size;
 		off -= block;
-		/* The last one may be cut, and its end beyond all addresses. */
+		/* The last block may be cut, and its full length could overflow. */
 		next = min(block + fn.rep_size, (u64)fn.size);
 		*end = min(*end, fn.start + next);
 	}
@@ -479,10 +480,10 @@ int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
 }
 
 /**
- * sframe_reader__check - Decode all of a table
- * @reader:	Table
+ * sframe_reader__check - Decode a whole section or table
+ * @reader:	Section or table
  *
- * Return: 0; -EINVAL - something is damaged, not sorted, or overlaps.
+ * Return: 0; -EINVAL - an entry is damaged, not in order, or overlaps another one.
  */
 int sframe_reader__check(const struct sframe_reader *reader)
 {
@@ -492,7 +493,7 @@ int sframe_reader__check(const struct sframe_reader *reader)
 	u32 i, nr, pos, prev;
 	int err;
 
-	/* Functions may share rows: bound the work, not only the reads. */
+	/* Functions may share rows, so limit the number of rows, too. */
 	if (reader->num_fres > reader->size)
 		return -EINVAL;
 
@@ -523,11 +524,11 @@ int sframe_reader__check(const struct sframe_reader *reader)
 }
 
 /**
- * sframe_reader__fprintf - Print all of a table
- * @reader:	Table
- * @fp:		Where to
+ * sframe_reader__fprintf - Print a whole section or table
+ * @reader:	Section or table
+ * @fp:		Output file
  *
- * Return: 0; -EINVAL - something is damaged; what can be read is printed.
+ * Return: 0; -EINVAL - an entry is damaged; all readable entries are printed.
  */
 int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 {
@@ -544,7 +545,7 @@ int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 		reader->flags & SFRAME_FLAG_SORTED ? ", sorted" : "",
 		reader->flags & SFRAME_FLAG_PCREL ? ", pc-relative" : "",
 		reader->version == SFRAME_VERSION_2 &&
-		reader->flags & SFRAME_FLAG_FP ? ", frame pointers" : "");
+		reader->flags & SFRAME_FLAG_FRAME_POINTER ? ", frame pointers" : "");
 
 	if (!sframe_reader__aux(reader, &aux)) {
 		struct build_id bid;
@@ -568,7 +569,7 @@ int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 			continue;
 		}
 
-		/* Functions that share rows could go on for ever. */
+		/* Functions may share rows, so limit the length of the output. */
 		nr_rows += fn.nr_rows;
 		if (nr_rows > reader->size) {
 			fprintf(fp, "\nFDE %u has more rows than the table can have\n", i);

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * SFrame tables, AMD64: how to get from a frame of user space to its caller's
+ * SFrame sections and tables for AMD64: rules for frames of user space
  *
- * Assemblers and linkers write them into a section of a program, versions 2 and
- * 3 of the format. Those that are made here, version 3, are for programs that
- * have no such section. They lie in a file or buffer of their own, so the
- * addresses in them are those of the program's ELF file, as if the first byte
- * of the table had the address 0.
+ * Assemblers and linkers write a section of version 2 or 3 into a program. perf
+ * makes tables of version 3 for programs without such a section. A table is in a
+ * file or buffer of its own. Its addresses are those of the program's ELF file, as
+ * if the first byte of the table had the address 0.
  *
  *	header | auxiliary header | FDEs, sorted by address | attributes and FREs
  *
- * An FDE (frame description entry) covers a function, an FRE (frame row entry)
- * the part of it from its address on to the next FRE's. Everything is packed
- * and little endian. Every byte that is read may be hostile.
+ * An FDE (function descriptor entry) covers a function. An FRE (frame row entry)
+ * covers a part of it, from its own address to the address of the next FRE. All
+ * fields are packed and little endian. Every byte of the input may be hostile.
+ * <linux/sframe.h> describes the format.
  */
 #ifndef __PERF_SFRAME_H
 #define __PERF_SFRAME_H
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -24,105 +25,44 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
-#include "util/build-id.h"
-
-#define SFRAME_MAGIC		0xdee2
-
-#define SFRAME_VERSION_2	2
-#define SFRAME_VERSION_3	3
-
-#define SFRAME_FLAG_SORTED	BIT(0)
-#define SFRAME_FLAG_FP		BIT(1)
-#define SFRAME_FLAG_PCREL	BIT(2)
-
-#define SFRAME_ABI_AMD64	3
-#define SFRAME_AMD64_RA_OFF	(-8)
-#define SFRAME_AMD64_FP		6
-#define SFRAME_AMD64_SP		7
-#define SFRAME_AMD64_REGS	16
-
-/* Some would look the same otherwise, but they may be at any address. */
+/* -Wpacked warns if there is no padding, but structures may be at any address. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpacked"
+#include <linux/sframe.h>
+#pragma GCC diagnostic pop
 
-struct sframe_header {
-	__le16	magic;
-	u8	version;
-	u8	flags;
-	u8	abi;
-	s8	fixed_fp;
-	s8	fixed_ra;
-	u8	aux_len;
-	__le32	num_fdes;
-	__le32	num_fres;
-	__le32	fre_len;
-	__le32	fde_off;
-	__le32	fre_off;
-} __packed;
+#include "util/build-id.h"
 
-#define SFRAME_FDE_WIDTH_MASK	GENMASK(3, 0)
-#define SFRAME_FDE_MASK		BIT(4)
-#define SFRAME_FDE_SIGNAL	BIT(7)
-#define SFRAME_FDE_FLEX		1
+/* Older headers do not have it. */
+#ifndef PT_GNU_SFRAME
+#define PT_GNU_SFRAME	0x6474e554
+#endif
 
-struct sframe_fde_v2 {
-	__le32	start;
-	__le32	size;
-	__le32	fre_off;
-	__le32	num_fres;
-	u8	info;
-	u8	rep_size;
-	__le16	pad;
-} __packed;
+/* DWARF number of the instruction pointer */
+#define SFRAME_AMD64_IP		16
 
-struct sframe_fde_v3 {
-	__le64	start;
-	__le32	size;
-	__le32	fre_off;
-} __packed;
-
-struct sframe_attr_v3 {
-	__le16	num_fres;
-	u8	info;
-	u8	info2;
-	u8	rep_size;
-} __packed;
-
-#define SFRAME_FRE_CFA_SP	BIT(0)
-#define SFRAME_FRE_WORDS_SHIFT	1
-#define SFRAME_FRE_WORDS_MASK	0xf
-#define SFRAME_FRE_WIDTH_SHIFT	5
-#define SFRAME_FRE_WIDTH_MASK	3
-#define SFRAME_FRE_MANGLED_RA	BIT(7)
-
-#define SFRAME_FRE_WORDS_MAX	15
-/* Of addresses and words, as a power of two: four bytes. */
-#define SFRAME_WIDTH_MAX	2
-
-#define SFRAME_FLEX_REG		BIT(0)
-#define SFRAME_FLEX_DEREF	BIT(1)
-#define SFRAME_FLEX_RESERVED	BIT(2)
-#define SFRAME_FLEX_REG_SHIFT	3
-
-/* The kernel reads no larger sections of files, */
+/* The kernel reads no section that is larger. */
 #define SFRAME_SIZE_MAX		(256U << 20)
-/* and takes no larger tables. */
+/* The kernel accepts no table that is larger. */
 #define SFRAME_TABLE_SIZE_MAX	(64U << 20)
 
 #define SFRAME_FINGERPRINT_SIZE	32
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpacked"
+
 /**
  * struct sframe_aux - What perf writes into the auxiliary header of its tables
  * @magic:	%SFRAME_AUX_MAGIC
- * @version:	%SFRAME_AUX_VERSION of the generator: another one makes others
- * @size:	Of the whole table, in bytes
- * @fingerprint: SHA-256 of what the table was made of
+ * @version:	%SFRAME_AUX_VERSION; changes if perf makes different tables
+ * @size:	Size of the whole table, in bytes
+ * @fingerprint: SHA-256 of the data that the table was made from
  * @code:	Bytes of code in the file
- * @described:	Those that the file describes
- * @covered:	Those that the table describes
- * @build_id:	Of the file
+ * @described:	Bytes of code that the CFI of the file describes
+ * @covered:	Bytes of code that the table covers
+ * @build_id:	Build-id of the file
  * @build_id_size: Length of @build_id, 0 if the file has none
- * @pad:	Aligns what follows
+ * @pad:	Aligns the FDEs
  */
 struct sframe_aux {
 	u8	magic[4];
@@ -143,7 +83,7 @@ struct sframe_aux {
 #define SFRAME_AUX_VERSION	1
 
 enum sframe_base {
-	/* The register still holds the caller's value. */
+	/* The caller's value is still in the register. */
 	SFRAME_BASE_SAME,
 	/* The canonical frame address (CFA). */
 	SFRAME_BASE_CFA,
@@ -151,11 +91,11 @@ enum sframe_base {
 };
 
 /**
- * struct sframe_loc - How to find a value of the calling frame
- * @base:	What @off is added to
+ * struct sframe_loc - How to find a value of the caller's frame
+ * @base:	The base address
  * @reg:	DWARF number of the register, for %SFRAME_BASE_REG
- * @deref:	The value is in memory, at that sum; otherwise it is the sum
- * @off:	Bytes
+ * @deref:	The value is in memory at @base + @off; otherwise it is @base + @off
+ * @off:	Offset from @base, in bytes
  */
 struct sframe_loc {
 	enum sframe_base	base;
@@ -165,11 +105,11 @@ struct sframe_loc {
 };
 
 /**
- * struct sframe_rule - How to get from a frame to its caller's
+ * struct sframe_rule - How to get from a frame to its caller
  * @cfa:	The stack pointer of the caller
  * @ra:		The return address
  * @fp:		The frame pointer register of the caller
- * @outermost:	There is no caller; the rest is not valid
+ * @outermost:	The frame has no caller; the other members are not valid
  */
 struct sframe_rule {
 	struct sframe_loc	cfa;
@@ -179,9 +119,9 @@ struct sframe_rule {
 };
 
 /**
- * struct sframe_row - A rule, and from where on it holds
- * @addr:	From the start of the function, or of the block
- * @rule:	The rule
+ * struct sframe_row - A rule and its first address
+ * @addr:	Offset from the start of the function, or of the block
+ * @rule:	The rule from this address on
  */
 struct sframe_row {
 	u32			addr;
@@ -192,12 +132,13 @@ struct sframe_row {
  * struct sframe_function - An FDE
  * @start:	Address of the function
  * @size:	Its length in bytes
- * @nr_rows:	How many rows it has
- * @rep_size:	If not 0 it is a row of blocks, this long and alike
+ * @nr_rows:	Number of its rows
+ * @rep_size:	Length of a block if the function is a sequence of equal blocks,
+ *		else 0
  * @signal:	It returns from a signal handler
  * @flex:	Its rows are in the flexible form (only set by the reader)
- * @width:	Of the addresses of its rows (only set by the reader)
- * @pos:	Of its first row in the table (only set by the reader)
+ * @width:	Size of the addresses of its rows, as log2 (only set by the reader)
+ * @pos:	Offset of its first row in the data (only set by the reader)
  */
 struct sframe_function {
 	u64	start;
@@ -214,18 +155,18 @@ bool sframe_rule__equal(const struct sframe_rule *a, const struct sframe_rule *b
 int sframe_rule__scnprintf(const struct sframe_rule *rule, char *buf, size_t size);
 
 /**
- * struct sframe_reader - A table to read
+ * struct sframe_reader - A section or table to read
  * @data:	Its bytes
- * @size:	How many
- * @base:	Address of the first one
- * @version:	From the header, as is the rest
+ * @size:	Number of bytes
+ * @base:	Address of the first byte
+ * @version:	From the header, like all members below
  * @flags:	SFRAME_FLAG_*
  * @aux_len:	Length of the auxiliary header
- * @num_fdes:	How many FDEs there are
- * @num_fres:	How many FREs there are
- * @fdes:	First FDE, from the start of the table
- * @fres:	Attributes and FREs, from there as well
- * @fres_end:	Their end
+ * @num_fdes:	Number of FDEs
+ * @num_fres:	Number of FREs
+ * @fdes:	Offset of the first FDE in @data
+ * @fres:	Offset of the attributes and FREs in @data
+ * @fres_end:	Offset of their end in @data
  */
 struct sframe_reader {
 	const u8	*data;

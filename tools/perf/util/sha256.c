@@ -68,7 +68,7 @@ static void sha256__do_block(struct sha256 *sha, const u8 *block)
 	}
 
 	memcpy(s, sha->state, sizeof(s));
-	/* Unrolled, so that they are in registers. */
+	/* Unrolled, so that the compiler can keep the variables in registers. */
 	for (i = 0; i < SHA256_ROUNDS; i += ARRAY_SIZE(s)) {
 		sha256__round(s, 0, sha256_k[i], w[i]);
 		sha256__round(s, 1, sha256_k[i + 1], w[i + 1]);
@@ -115,7 +115,7 @@ void sha256__add(struct sha256 *sha, const void *data, size_t size)
 
 /**
  * sha256__finish - Get the hash
- * @sha:	Of everything that was added; not to be used any more
+ * @sha:	The computation; it must not be used afterwards
  * @digest:	Receives %SHA256_SIZE bytes
  */
 void sha256__finish(struct sha256 *sha, u8 *digest)

@@ -10,9 +10,9 @@
 
 /**
  * struct sha256 - A SHA-256 hash that is being computed
- * @state:	Of all whole blocks so far
+ * @state:	State after all whole blocks so far
  * @len:	Bytes so far
- * @block:	Those that do not make a whole block yet
+ * @block:	Bytes of the block that is not complete yet
  */
 struct sha256 {
 	u32	state[SHA256_SIZE / sizeof(u32)];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which files had an unwind table, and when: a file may get its table while samples are
- * taken, and may lose it when it is replaced. Each change of that is kept with its time.
+ * Records which files had an unwind table, and when. A file may get its table while
+ * samples are taken, and may lose it when it is replaced. Each such change is kept
+ * with its time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,15 +14,15 @@
 #include "util/hashmap.h"
 #include "util/unwind-coverage.h"
 
-/* Of one file; who changes files all the time gets no more memory than that. */
+/* At most this many changes are kept per file, to limit the memory. */
 #define MAX_CHANGES	8
 
 /**
  * struct unwind_coverage_change - A file got a table, or lost it
- * @time:	When
+ * @time:	Time of the change
  * @gen:	Generation of the inode, 0 if it is not known
- * @before:	It was covered before, if this is the first change of @gen
- * @is_covered:	It is covered from then on
+ * @before:	The file was covered before, if this is the first change of @gen
+ * @is_covered:	The file is covered from @time on
  */
 struct unwind_coverage_change {
 	u64	time;
@@ -31,11 +32,11 @@ struct unwind_coverage_change {
 };
 
 /**
- * struct unwind_coverage_file - All that had the same device and inode number
+ * struct unwind_coverage_file - All files with the same device and inode number
  * @id:		Device and inode number; the generation is not used
  * @name:	Last name
- * @changes:	By the order of their times
- * @nr:		How many
+ * @changes:	Changes, sorted by time
+ * @nr:		Number of changes
  * @is_late:	unwind_coverage__find() has returned %UNWIND_COVERAGE_LATE
  */
 struct unwind_coverage_file {
@@ -47,10 +48,10 @@ struct unwind_coverage_file {
 };
 
 /**
- * struct unwind_coverage - What is known of all files
+ * struct unwind_coverage - What is known about all files
  * @files:	The files
- * @is_lacking:	Some file was not covered after a change
- * @full_since:	Before that some file was not covered
+ * @is_lacking:	A file was not covered after a change
+ * @full_since:	Before this time a file was not covered
  */
 struct unwind_coverage {
 	struct hashmap	*files;
@@ -141,13 +142,16 @@ static struct unwind_coverage_file *findnew_file(struct unwind_coverage *coverag
 	return file;
 }
 
-/* File systems give numbers out again. Where one is not known it could be any. */
+/* File systems reuse inode numbers. An unknown generation matches any generation. */
 static bool is_same_gen(u64 a, u64 b)
 {
 	return !a || !b || a == b;
 }
 
-/* The change that holds at @time; else the first one, and @is_before */
+/*
+ * Returns the change that holds at @time. If there is none, sets @is_before and
+ * returns the first change.
+ */
 static const struct unwind_coverage_change *
 find_change(const struct unwind_coverage_file *file, u64 gen, u64 time, bool *is_before)
 {
@@ -186,13 +190,13 @@ static void note_change(struct unwind_coverage *coverage,
 }
 
 /**
- * unwind_coverage__set - Note that a file has a table, or has none
- * @coverage:	Where to note it
+ * unwind_coverage__set - Note whether a file has a table
+ * @coverage:	Receives the note
  * @id:		The file
  * @name:	Its name, for unwind_coverage__walk_none()
- * @time:	Since when; 0 if it is not known
- * @before:	It was covered before, if nothing was noted yet
- * @is_covered:	It has a table, or nothing that a table could be made of
+ * @time:	Time from which this holds; 0 if it is not known
+ * @before:	The file was covered before; only used for the first note
+ * @is_covered:	The file has a table, or no table can be made for it
  *
  * Return: 0; -ENOMEM.
  */
@@ -212,14 +216,14 @@ int unwind_coverage__set(struct unwind_coverage *coverage, const struct unwind_c
 	if (last && last->is_covered == is_covered && last->gen == id->gen)
 		return 0;
 
-	/* Threads take the time, and then the lock. */
+	/* Threads read the time before they lock, so it may be out of order. */
 	change.time = time;
 	if (file->nr && file->changes[file->nr - 1].time > time)
 		change.time = file->changes[file->nr - 1].time;
 	if (last)
 		change.before = last->is_covered;
 
-	/* Of too many changes the last but one is lost. */
+	/* If there are too many changes, this one replaces the last one. */
 	if (file->nr == MAX_CHANGES)
 		file->nr--;
 	file->changes[file->nr++] = change;
@@ -229,14 +233,16 @@ int unwind_coverage__set(struct unwind_coverage *coverage, const struct unwind_c
 }
 
 /**
- * unwind_coverage__copy - Note that two mappings have the same file
- * @coverage:	Where to note it
- * @id:		The file as one mapping has it
+ * unwind_coverage__copy - Note that two mappings are of the same file
+ * @coverage:	Receives the note
+ * @id:		The file, as one mapping identifies it
  * @name:	Its name
- * @from:	The same file, of which something may have been noted
+ * @from:	The same file, as the other mapping identifies it
  *
- * Return: 0; -ENOENT - nothing was noted of @from; -EEXIST - something was noted of @id;
- *	   -ENOMEM.
+ * This copies the notes about @from to @id.
+ *
+ * Return: 0; -ENOENT - there is no note about @from; -EEXIST - there is a note about
+ *	   @id; -ENOMEM.
  */
 int unwind_coverage__copy(struct unwind_coverage *coverage, const struct unwind_coverage_id *id,
 			  const char *name, const struct unwind_coverage_id *from)
@@ -263,7 +269,7 @@ int unwind_coverage__copy(struct unwind_coverage *coverage, const struct unwind_
 	return 0;
 }
 
-/* Was anything noted of the file? */
+/* Is there a note about the file? */
 bool unwind_coverage__has(const struct unwind_coverage *coverage,
 			  const struct unwind_coverage_id *id)
 {
@@ -272,19 +278,19 @@ bool unwind_coverage__has(const struct unwind_coverage *coverage,
 	return file && last_change(file, id->gen);
 }
 
-/* Were all files covered from @time on? Then there is no need to look for any. */
+/* Were all files covered from @time on? Then no file needs a lookup. */
 bool unwind_coverage__is_full(const struct unwind_coverage *coverage, u64 time)
 {
 	return !coverage->is_lacking && time >= coverage->full_since;
 }
 
 /**
- * unwind_coverage__find - Could the kernel unwind through a file at some time?
- * @coverage:	Where it was noted
+ * unwind_coverage__find - Could the kernel unwind through a file at a given time?
+ * @coverage:	Has the notes
  * @id:		The file
  * @time:	Time; ~0 for the end
  *
- * Return: the state; UNWIND_COVERAGE_FULL if nothing was noted of the file.
+ * Return: the state; UNWIND_COVERAGE_FULL if there is no note about the file.
  */
 enum unwind_coverage_state unwind_coverage__find(struct unwind_coverage *coverage,
 						 const struct unwind_coverage_id *id, u64 time)
@@ -306,11 +312,11 @@ enum unwind_coverage_state unwind_coverage__find(struct unwind_coverage *coverag
 
 /**
  * unwind_coverage__walk_none - Go through the files that have no table at the end
- * @coverage:	Where it was noted
- * @fn:		Called with the name of each, or NULL
+ * @coverage:	Has the notes
+ * @fn:		Called with the name of each file, or NULL
  * @arg:	For @fn
  *
- * Return: how many there are.
+ * Return: the number of files.
  */
 size_t unwind_coverage__walk_none(const struct unwind_coverage *coverage,
 				  unwind_coverage_fn fn, void *arg)
@@ -331,7 +337,7 @@ size_t unwind_coverage__walk_none(const struct unwind_coverage *coverage,
 	return nr;
 }
 
-/* How many files have been found to be late? */
+/* For how many files did unwind_coverage__find() return %UNWIND_COVERAGE_LATE? */
 size_t unwind_coverage__nr_late(const struct unwind_coverage *coverage)
 {
 	const struct unwind_coverage_file *file;

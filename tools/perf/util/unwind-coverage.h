@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which files had an unwind table, and when */
+/* Records which files had an unwind table, and when */
 #ifndef __PERF_UNWIND_COVERAGE_H
 #define __PERF_UNWIND_COVERAGE_H
 
@@ -11,12 +11,13 @@
 struct unwind_coverage;
 
 /**
- * struct unwind_coverage_id - What identifies a file, as mappings tell it
+ * struct unwind_coverage_id - Identifies a file by the numbers of its mapping
  * @dev:	Device
  * @ino:	Inode number
  * @gen:	Generation of the inode, 0 if it is not known
  *
- * Names do not: files in several mount namespaces may have the same one.
+ * A name does not identify a file: files in several mount namespaces may have the
+ * same name.
  */
 struct unwind_coverage_id {
 	dev_t	dev;
@@ -26,9 +27,9 @@ struct unwind_coverage_id {
 
 /**
  * enum unwind_coverage_state - Could the kernel unwind through a file?
- * @UNWIND_COVERAGE_FULL:	Yes, or nothing that a table could be made of is there
- * @UNWIND_COVERAGE_LATE:	Not yet, but later
- * @UNWIND_COVERAGE_NONE:	No, and it has no table at the end either
+ * @UNWIND_COVERAGE_FULL:	Yes, or no table can be made for the file
+ * @UNWIND_COVERAGE_LATE:	No, but it could later
+ * @UNWIND_COVERAGE_NONE:	No, and the file has no table at the end either
  */
 enum unwind_coverage_state {
 	UNWIND_COVERAGE_FULL,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Hands the kernel SFrame tables for files that have no SFrame section */
+/* Gives the kernel SFrame tables for files without an SFrame section */
 #ifndef __PERF_UNWIND_TABLES_H
 #define __PERF_UNWIND_TABLES_H
 
@@ -16,12 +16,13 @@ struct unwind_tables;
 union perf_event;
 
 /**
- * struct unwind_tables_opts - What a session wants of tables
- * @command:	What will be run, or NULL
- * @is_done:	Tells whether the session is to end, as after a signal; called by any
- *		thread, until unwind_tables__stop()
- * @is_wanted:	Somebody asked for it, and wants to know what cannot be done
- * @scan:	What tasks have mapped is not told by unwind_tables__add_event()
+ * struct unwind_tables_opts - Options for the tables of a session
+ * @command:	Command that will be run, or NULL
+ * @is_done:	Returns true if the session must end, for example after a signal; any
+ *		thread may call it until unwind_tables__stop()
+ * @is_wanted:	The user asked for tables, so print errors
+ * @scan:	Look for the mappings of tasks, because unwind_tables__add_event()
+ *		does not get them
  * @cache:	How to use the cache of tables
  */
 struct unwind_tables_opts {

@@ -21,7 +21,7 @@
 #define PT_GNU_SFRAME	(PT_LOOS + 0x474e554)
 #endif
 
-/* What there is instead of a rule. */
+/* Results without a rule, coded as rules that do not exist. */
 #define NO_RULE		{ .signal = true, .outermost = true }
 #define ONLY_SIGNAL	{ .signal = true }
 
@@ -92,7 +92,7 @@ static const struct expectation {
 	{ "at_registers_fp",	NO_RULE, RULE_FP(LOC_SP(8), LOC_REG(12, 0)) },
 	BOTH(at_after_registers,	NO_RULE),
 
-	/* .cfi_undefined of the return address; 2.44 drops that. */
+	/* .cfi_undefined of the return address; binutils 2.44 ignores it. */
 	{ "at_outermost_body",	RULE(LOC_SP(8)), RULE_OUTERMOST },
 	BOTH(at_after_outermost,	NO_RULE),
 
@@ -101,7 +101,7 @@ static const struct expectation {
 	  { .cfa = LOC_SP(168), .ra = LOC_AT_CFA(-8), .signal = true } },
 	BOTH(at_after_trampoline,	NO_RULE),
 
-	/* The same with a CFA that only an expression tells. */
+	/* The same with a CFA that only an expression describes. */
 	{ "at_opaque_trampoline_body",	NO_RULE, ONLY_SIGNAL },
 	BOTH(at_after_opaque_trampoline,	NO_RULE),
 
@@ -398,7 +398,7 @@ TEST_F(assembled, outside)
 					    find_symbol(self, "at_the_end"), &rule));
 }
 
-/* The cost of a lookup: FDEs once, FREs once, twice where they are many. */
+/* A lookup reads FDEs once and FREs once, or up to four times if there are many. */
 TEST_F(assembled, few_reads)
 {
 	unsigned long ip = find_symbol(self, "at_framed_entry");
@@ -407,6 +407,7 @@ TEST_F(assembled, few_reads)
 	unsigned long after = find_symbol(self, "at_after_many");
 	struct unwind_user_rule rule;
 
+	ASSERT_LT(ip, end);
 	for (; ip < end; ip++) {
 		test_reads.count = 0;
 		sframe_find_rule(&self->sec, ip, &rule);
@@ -414,7 +415,7 @@ TEST_F(assembled, few_reads)
 	}
 }
 
-/* What older assemblers write, those of Debian 12 for one. */
+/* Older assemblers, such as that of Debian 12, write version 1. */
 TEST(version_1)
 {
 	FIXTURE_DATA(assembled) self = {};
@@ -426,7 +427,7 @@ TEST(version_1)
 	save_coverage();
 }
 
-/* What an assembler writes is not sorted: nobody has linked it. */
+/* The section of an object file is not sorted, because the linker sorts it. */
 TEST_F(assembled, not_linked)
 {
 	struct sframe_header *header = (void *)self->sec.data;

@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stubbed: what arch/x86 tells of frames. The walks of the benchmark begin and stay
- * in plain frames, which the walker finds out at no cost here: in favour of frame
- * pointers, for which a kernel looks at the code of each frame.
+ * Stubs of the memory of the mm and of arch/x86. The benchmark only has plain frames,
+ * and these stubs report that at no cost. This favours frame pointers, because the
+ * kernel looks at the code of each frame there.
  */
+#define CONFIG_UNWIND_USER_SFRAME
 #include <linux/unwind_user.h>
 
 #include <asm/unwind_user.h>
+
+#include "bench.h"
+#include "bench-kernel.h"
+#include "regions.h"
+
+bool unwind_regions_replace_memo(struct unwind_regions_memo *old,
+				 struct unwind_regions_memo *new)
+{
+	if (current->mm->unwind_regions->memo != old)
+		return false;
+
+	current->mm->unwind_regions->memo = new;
+	return true;
+}
+
+void forget_memo(void)
+{
+	struct unwind_regions_memo *memo = current->mm->unwind_regions->memo;
+
+	if (memo)
+		memo->free(memo);
+	current->mm->unwind_regions->memo = NULL;
+}
 
 bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
 				 struct unwind_user_rule *rule)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Stubbed: what the walker takes from the kernel, for a walk over memory of this
- * very process where no read ever faults. The headers that the walker includes all
- * lead here.
+ * Stubs of the kernel for the walker, which walks over memory of this process, where no
+ * read ever faults. All kernel headers that the walker includes are replaced by this
+ * one.
  *
  * What costs time on each frame does so here, as far as a process can do it: the
  * counter of pagefault_disable(), the range check of an access and the barrier after
- * it, the sequence number of the mappings. What faults would lead to aborts.
+ * it, the sequence number of the mappings. Code that only a fault reaches calls
+ * abort().
  */
 #ifndef _TEST_UNWIND_BENCH_KERNEL_H
 #define _TEST_UNWIND_BENCH_KERNEL_H
@@ -41,16 +42,15 @@ static inline void pr_debug_ratelimited(const char *fmt, ...)
 {
 }
 
-struct unwind_user_shared;
-
-struct unwind_user_sections;
+struct unwind_user_regions;
 
 struct mm_struct {
 	unsigned int		mm_lock_seq;
-	struct unwind_user_sections *unwind_sections;
+	struct unwind_user_regions *unwind_regions;
 };
 
 /* The walker looks at none of these. */
+struct elf64_phdr { };
 typedef struct { } spinlock_t;
 typedef struct { } refcount_t;
 
@@ -88,7 +88,7 @@ extern struct task_struct *current;
 #define RCU_INITIALIZER(p)	(p)
 #define rcu_read_lock()		barrier()
 #define rcu_read_unlock()	barrier()
-/* What is guarded has no end here that anybody would notice. */
+/* There is only one thread, so the end of a guard does nothing. */
 #define guard(name)		guard_##name
 #define guard_rcu()		barrier()
 #define scoped_guard(name)	if (1)

@@ -6,13 +6,13 @@
  * with the kernel's own walker, by frame pointers and by SFrame, and with libdw.
  * All give the same return addresses, or this fails.
  *
- * The walker reads memory of this process, see bench-kernel.h: what a kernel spends
- * to let itself access user memory is not here. Nor is anything that happens once
- * per walk or once per section.
+ * The walker reads memory of this process, see bench-kernel.h. The results do not
+ * include the cost of enabling access to user memory, nor work that the kernel does
+ * once per walk or once per section.
  *
  * libdw reads registers and stack by callbacks from memory. It is measured twice:
- * when all that it needs of the program is parsed and cached, and beginning anew for
- * each stack, with just the one module that is needed, as perf report does.
+ * once with all data of the program parsed and cached, and once started anew for each
+ * stack, with only the module that is needed, as perf report does.
  */
 #define _GNU_SOURCE
 #include <elfutils/libdwfl.h>
@@ -30,19 +30,20 @@
 
 #include "bench.h"
 #include "bench-kernel.h"
-#include "sections.h"
+#include "mapping.h"
+#include "regions.h"
 #include "sframe.h"
 
 #ifndef PT_GNU_SFRAME
 #define PT_GNU_SFRAME	(PT_LOOS + 0x474e554)
 #endif
 
-/* As many stacks as there are functions for, as deep as many programs' are. */
+/* Stacks of a common depth, as many as there are functions for. */
 #define BENCH_DEPTH	30
 #define BENCH_STACKS	32
 #define BENCH_STACK_SIZE	(1024 * 1024)
 
-/* Each figure is the least of so many measurements, which take turns. */
+/* Each result is the minimum of this many rounds; a round measures all ways. */
 #define BENCH_ROUNDS	20
 #define BENCH_WALKS	20
 
@@ -57,8 +58,8 @@ static struct bench_stack {
 	unsigned long expected[BENCH_DEPTH];
 } stacks[BENCH_STACKS];
 
-static struct unwind_user_sections bench_sections;
-static struct mm_struct bench_mm = { .unwind_sections = &bench_sections };
+static struct unwind_user_regions bench_sections;
+static struct mm_struct bench_mm = { .unwind_regions = &bench_sections };
 static struct task_struct bench_task = { .mm = &bench_mm };
 struct task_struct *current = &bench_task;
 
@@ -93,10 +94,10 @@ bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 }
 
 /* There is one section, for all of the address space. */
-int unwind_user_section_find(unsigned long ip, struct unwind_user_section *sec,
-			     struct unwind_user_seq *seq)
+int unwind_user_region_find(unsigned long ip, struct unwind_user_region *sec,
+			    struct unwind_user_seq *seq)
 {
-	*sec = (struct unwind_user_section) {
+	*sec = (struct unwind_user_region) {
 		.end		= TASK_SIZE_MAX,
 		.id		= 1,
 		.has_sframe	= !walks_supplied,
@@ -107,19 +108,9 @@ int unwind_user_section_find(unsigned long ip, struct unwind_user_section *sec,
 	return 0;
 }
 
-struct unwind_user_shared *unwind_user_shared_replace(struct unwind_user_shared *old,
-						      struct unwind_user_shared *new)
-{
-	struct unwind_user_shared *was = current->mm->unwind_sections->shared;
-
-	if (was == old)
-		current->mm->unwind_sections->shared = new;
-	return was;
-}
-
-bool unwind_user_section_drop(const struct unwind_user_section *sec,
-			      const struct unwind_user_seq *seq,
-			      unsigned long ip, const char *flaw)
+bool unwind_user_region_drop(const struct unwind_user_region *sec,
+			     const struct unwind_user_seq *seq,
+			     unsigned long ip, const char *flaw)
 {
 	abort();
 }
@@ -134,7 +125,7 @@ int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule)
 	return sframe_find_rule(&supplied, vaddr, rule);
 }
 
-/* What rules that confine the walk lead to. */
+/* Confined walks call these. */
 bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping)
 {
 	*mapping = (struct unwind_user_mapping) {
@@ -193,7 +184,7 @@ static void build_stacks(void)
 	}
 }
 
-/* unwind_user_walk() of a kernel without tables. */
+/* unwind_user_walk() of a kernel without SFrame. */
 enum unwind_user_end bench_unwind_user_fp_walk(const struct unwind_user_regs *regs,
 					       const struct unwind_user_gprs *gprs,
 					       struct unwind_user_rules *rules,
@@ -307,7 +298,7 @@ static unsigned int walk_dwarf_anew(unsigned long *entries)
 	return nr;
 }
 
-/* Called for the program itself first, and then no more. */
+/* The first call is for the program itself; there is no second one. */
 static int find_section(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	int i;
@@ -324,8 +315,8 @@ static int find_section(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /*
- * Each way walks a stack once if it is to find nothing prepared, else so often in a
- * row after once for nothing.
+ * @walks: walk a stack once with nothing cached, or this often after a first walk that
+ * is not measured.
  */
 static struct bench_way {
 	const char *name;
@@ -360,7 +351,7 @@ static double measure(const struct bench_way *way)
 
 	for (i = 0; i < BENCH_STACKS; i++) {
 		stack = &stacks[i];
-		bench_forget_rules();
+		forget_memo();
 		walks_supplied = way->walk == walk_supplied;
 		if (way->walks > 1)
 			way->walk(entries);

@@ -12,6 +12,6 @@ void bench_chain(unsigned int first, unsigned int depth);
 void bench_leaf(void);
 
 /* Makes the next walk look up all rules, in sections that are known. */
-void bench_forget_rules(void);
+void forget_memo(void);
 
 #endif /* _TEST_UNWIND_BENCH_H */

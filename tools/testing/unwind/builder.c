@@ -51,7 +51,7 @@ static void test_put_fres(u8 **at, const struct test_fde *fde)
 
 /**
  * test_build - Make a section
- * @table:	What is made; to be freed by test_free()
+ * @table:	Receives the section; free it with test_free()
  * @kind:	Flavour of the format
  * @aux_len:	Length of the auxiliary header
  * @fdes:	FDEs, they are not sorted here
@@ -168,7 +168,7 @@ void test_build_seed(struct test_table *table, unsigned int seed)
 	struct test_fde fdes[100];
 	unsigned int i, nr;
 
-	/* Few, and more than one part and one window. */
+	/* Few functions, or enough for several parts and windows. */
 	nr = seed < ARRAY_SIZE(kinds) ? 6 : ARRAY_SIZE(fdes);
 
 	for (i = 0; i < nr; i++) {
@@ -202,7 +202,7 @@ void test_build_seed(struct test_table *table, unsigned int seed)
 
 /**
  * test_build_long_seed - Make a section whose last row is to be repeated
- * @table:	What is made; to be freed by test_free()
+ * @table:	Receives the section; free it with test_free()
  * @v3:		In version 3
  * @nr:		How many rows the function says that it has
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Invented: makes SFrame sections, sound ones and others. */
+/* Makes valid and invalid SFrame sections for tests. */
 #ifndef _TEST_UNWIND_BUILDER_H
 #define _TEST_UNWIND_BUILDER_H
 
@@ -12,7 +12,7 @@
 /**
  * struct test_fre - FRE to write
  * @addr:	Address, from the start of the function
- * @sp:		The CFA counts from the stack pointer
+ * @sp:		The CFA is relative to the stack pointer
  * @nr:		Number of words
  * @width:	Their width, as in the info byte
  * @mangled:	The bit for mangled return addresses
@@ -79,7 +79,7 @@ void test_build(struct test_table *table, struct test_kind kind, u8 aux_len,
 		const struct test_fde *fdes, u32 num_fdes);
 void test_free(struct test_table *table);
 
-/* Sections with about all that the format knows, for the fuzzer to begin with. */
+/* Sections with nearly all features of the format, as seeds of the fuzzer. */
 #define TEST_SEEDS	6
 void test_build_seed(struct test_table *table, unsigned int seed);
 u32 test_build_long_seed(struct test_table *table, bool v3, u32 nr);

@@ -56,13 +56,13 @@ TEST(cache)
 	EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT, entry));
 	EXPECT_FALSE(unwind_rule_cache_find(cache, 0, entry));
 
-	/* What is put is got, and what is newer stays. */
+	/* A rule that was put is found, and a newer rule replaces it. */
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
 		EXPECT_FALSE(unwind_rule_cache_put(cache, TEXT, 1 + i,
 						   UNWIND_RULE_HINTS - 1 - i, &rules[i]));
 		EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT + 1, entry));
 		ASSERT_TRUE(unwind_rule_cache_find(cache, TEXT, entry));
-		EXPECT_EQ(1 + i, unwind_rule_cache_section(entry));
+		EXPECT_EQ(1 + i, unwind_rule_cache_region(entry));
 		EXPECT_EQ(UNWIND_RULE_HINTS - 1 - i, unwind_rule_cache_hint(entry));
 		memset(&rule, 0xff, sizeof(rule));
 		ASSERT_TRUE(unwind_rule_cache_get(entry, &rule));
@@ -76,7 +76,7 @@ TEST(cache)
 	EXPECT_EQ(7, unwind_rule_cache_hint(entry));
 	EXPECT_FALSE(unwind_rule_cache_get(entry, &rule));
 
-	/* What has no room in an entry is not remembered, rather than something else. */
+	/* A rule that does not fit into an entry is not remembered, not even in part. */
 	unwind_rule_cache_put(cache, TEXT + 1, 1, 0, &vector);
 	unwind_rule_cache_put(cache, TEXT + 2, 1, 0, &far_ra);
 	unwind_rule_cache_put(cache, TEXT + 3, 1, 0, &far_fp);
@@ -84,7 +84,7 @@ TEST(cache)
 	for (i = 1; i < 5; i++)
 		EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT + i, entry)) TH_LOG("%u", i);
 
-	/* Of addresses with the same place the two newest stay. */
+	/* Of the addresses of one set, the two newest stay. */
 	for (ip = TEXT + 1; nr < ARRAY_SIZE(others); ip++) {
 		if (unwind_rule_cache_set(cache, ip) ==
 		    unwind_rule_cache_set(cache, TEXT))
@@ -99,19 +99,19 @@ TEST(cache)
 	ASSERT_TRUE(unwind_rule_cache_find(cache, others[0], entry));
 	ASSERT_TRUE(unwind_rule_cache_find(cache, others[1], entry));
 
-	/* The older one, renewed, displaces no other. */
+	/* A new rule for the older address displaces no other address. */
 	EXPECT_FALSE(unwind_rule_cache_put(cache, others[0], 2, 0, &rules[4]));
 	ASSERT_TRUE(unwind_rule_cache_find(cache, others[0], entry));
-	EXPECT_EQ(2, unwind_rule_cache_section(entry));
+	EXPECT_EQ(2, unwind_rule_cache_region(entry));
 	ASSERT_TRUE(unwind_rule_cache_find(cache, others[1], entry));
 	ASSERT_TRUE(unwind_rule_cache_get(entry, &rule));
 	EXPECT_TRUE(same_rule(&rules[3], &rule));
 
-	/* A larger one gets all of it, and has room for more. */
+	/* A larger cache gets all entries of the smaller one. */
 	ASSERT_TRUE(cache_init(&grown, UNWIND_RULE_CACHE_BITS + 1));
 	unwind_rule_cache_copy(&grown, cache);
 	ASSERT_TRUE(unwind_rule_cache_find(&grown, others[0], entry));
-	EXPECT_EQ(2, unwind_rule_cache_section(entry));
+	EXPECT_EQ(2, unwind_rule_cache_region(entry));
 	ASSERT_TRUE(unwind_rule_cache_find(&grown, others[1], entry));
 	ASSERT_TRUE(unwind_rule_cache_get(entry, &rule));
 	EXPECT_TRUE(same_rule(&rules[3], &rule));
@@ -126,7 +126,7 @@ TEST(cache)
 	free(cache->sets);
 }
 
-/* What an interrupt finds that comes in the midst of a writer: nothing, or the whole. */
+/* An interrupt in the middle of a writer finds nothing, or a whole entry. */
 TEST(written)
 {
 	static const struct unwind_user_rule rule = RULE(LOC_SP(16));
@@ -145,13 +145,13 @@ TEST(written)
 
 	atomic_set(seq, atomic_read(seq) + 1);
 	ASSERT_TRUE(unwind_rule_cache_find(&cache, TEXT, &entry));
-	EXPECT_EQ(1, unwind_rule_cache_section(&entry));
+	EXPECT_EQ(1, unwind_rule_cache_region(&entry));
 	free(cache.sets);
 }
 
 /*
- * Threads that read and write the same few sets. What an entry says has to go with its
- * address: the number of the section, the hint and each offset are made from it.
+ * Threads that read and write the same few sets. The contents of an entry must match
+ * its address: the number of the region, the hint and each offset are made from it.
  */
 #define THREADS		4
 #define ADDRESSES	64
@@ -200,7 +200,7 @@ static void *hammer(void *arg)
 		if (!unwind_rule_cache_find(h->cache, ip, &entry))
 			continue;
 		h->found++;
-		section = unwind_rule_cache_section(&entry);
+		section = unwind_rule_cache_region(&entry);
 		hammer_rule(section, &want);
 		if (!unwind_rule_cache_get(&entry, &rule) || !same_rule(&rule, &want) ||
 		    (section - 1) / 8 != (ip & 0xffff) ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions whose frames are known, for an assembler to make SFrame of. Each label
- * that has an at_ is the first place that a rule is for; assembled-test.c holds the
- * rules. The code is never run.
+ * Functions whose frames are known, for which the assembler makes an SFrame section.
+ * Each label at_* is the first address of a rule; assembled-test.c has the rules. The
+ * code is never run.
  */
 	.text
 
@@ -46,7 +46,7 @@ at_\name:
 	ret
 	endfunc framed
 
-	/* One without, larger than a byte can tell, in words of two bytes. */
+	/* A frame without frame pointer, with offsets in words of two bytes. */
 	func large
 	at large_entry
 	pushq	%rbx
@@ -184,7 +184,7 @@ at_\name:
 	syscall
 	endfunc trampoline
 
-	/* One that only an expression describes, as that of C libraries. */
+	/* One that only an expression describes, like those of C libraries. */
 	func opaque_trampoline
 	.cfi_signal_frame
 	/* DW_CFA_def_cfa_expression: *(rsp + 160). */

@@ -27,7 +27,7 @@ bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 	u8 *byte = buf;
 	u32 i;
 
-	/* The kernel refuses this, but it must not even be asked. */
+	/* The kernel's sframe_read() refuses this, but the reader must not even try. */
 	if (off > sec->size || size > sec->size - off) {
 		fprintf(stderr, "read of %u bytes at %u, of %u\n", size, off,
 			sec->size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Invented: what the kernel provides to the reader, sframe_read(), for sections in
- * a buffer, with ways to disturb it.
+ * Replaces the kernel's sframe_read() for sections in a buffer. Tests can make reads
+ * fail or return changed bytes.
  */
 #ifndef _TEST_UNWIND_ENVIRONMENT_H
 #define _TEST_UNWIND_ENVIRONMENT_H
@@ -11,9 +11,8 @@
 /**
  * struct test_reads - State of sframe_read()
  * @count:	How often it was called
- * @fail_at:	Which call fails, and all after it; 0 for none
- * @change_at:	Which call returns other bytes than are there, and all after it;
- *		0 for none
+ * @fail_at:	First call that fails, as do all later ones; 0 for none
+ * @change_at:	First call that returns changed bytes, as do all later ones; 0 for none
  * @change:	What those bytes are XORed with
  */
 struct test_reads {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The reader on whatever libFuzzer thinks of.
+ * Fuzz target: the reader on inputs of libFuzzer.
  *
- * An input is a header of a few bytes, which says how the environment behaves, and
- * a section. It is initialised and, if that succeeds, asked about all kinds of
- * addresses in and beside its functions. Beside what the sanitizers see, a lookup
- * has to end after few reads and to give a result that a walker can use.
+ * An input consists of a struct fuzz_control, which says how reads behave, and a
+ * section. The target initialises the section and looks up addresses in and next to its
+ * functions. The sanitizers check memory accesses. The target checks that a lookup ends
+ * after a few reads and gives a result that a walk can use.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,21 +21,21 @@
 #include "environment.h"
 #include "sframe.h"
 
-/* Of how many functions, spread over all, addresses are looked up. */
+/* Number of functions, spread over the section, whose addresses are looked up. */
 #define FUZZ_FDES	8
 
-/* Bits of fuzz_control.flags. Stretched sections take long: let them be rare. */
+/* Bits of fuzz_control.flags. Stretched sections are slow, so few inputs have them. */
 #define FUZZ_REPAIR	0x01
 #define FUZZ_STRETCH	0x54
 #define FUZZ_STRETCH_MASK 0xfe
 
 /*
- * What stretched sections are longer by: more than what a lookup goes through, and
- * than what 65535 rows of the usual sizes take.
+ * How many bytes stretching adds: more than a lookup reads, and more than 65535 rows of
+ * the usual sizes have.
  */
 #define FUZZ_STRETCH_LEN	(2 * SFRAME_FRES_LEN_MAX)
 
-/* Each of their functions may have that many rows: not too many functions. */
+/* Stretched sections keep few functions, because each may have that many rows. */
 #define FUZZ_STRETCH_FDES	4U
 
 /**
@@ -45,8 +45,8 @@
  *		last bytes, which should be a row, so that a short input can have a
  *		function that is too long
  * @fail_at:	Which read fails, if any
- * @change_at:	From which read on bytes are not what they were, if any
- * @change:	What they are XORed with
+ * @change_at:	First read that returns changed bytes, if any
+ * @change:	The value that changed bytes are XORed with
  * @ip:		An address to look up, from the section's base
  * @row:	With %FUZZ_STRETCH, how many of the last bytes are repeated
  */
@@ -61,7 +61,7 @@ struct fuzz_control {
 
 #define FUZZ_CHECK(cond)	do {					\
 	if (!(cond)) {							\
-		fprintf(stderr, "%s:%d: not so: %s\n", __FILE__,	\
+		fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__,	\
 			__LINE__, #cond);				\
 		abort();						\
 	}								\
@@ -92,8 +92,8 @@ static void find(const struct sframe_section *sec, bool sound, unsigned long ip)
 	int ret;
 
 	/*
-	 * A part is halved down to a window; then there are chunks, each of which
-	 * is used up but for one FRE.
+	 * The search halves a part down to a window. Then FREs are read in chunks,
+	 * which overlap by at most one FRE.
 	 */
 	test_reads.count = 0;
 	ret = sframe_find_rule(sec, ip, &rule);
@@ -147,7 +147,7 @@ static void repair(struct sframe_header *header)
 
 /*
  * Repeat the last @row bytes of the @size ones at @buf, where there is room for
- * FUZZ_STRETCH_LEN more. The area of the FREs is taken to be the last one.
+ * FUZZ_STRETCH_LEN more. The area of the FREs is assumed to be at the end.
  */
 static u32 stretch(u8 *buf, u32 size, u32 row)
 {
@@ -246,7 +246,7 @@ out:
 }
 
 #ifdef FUZZ_SEEDS
-/* Writes what the fuzzer begins with: sections from here and from files. */
+/* Writes the seeds of the fuzzer: sections of builder.c and sections from files. */
 static void write_seed(const char *dir, const char *name, u8 row, const void *sec,
 		       u32 size)
 {
@@ -266,7 +266,7 @@ static void write_seed(const char *dir, const char *name, u8 row, const void *se
 	}
 }
 
-/* One that is not too long to be changed in all places. */
+/* Sections from files must be shorter than this. */
 #define SEED_MAX	0x10000
 
 int main(int argc, char **argv)
@@ -294,7 +294,7 @@ int main(int argc, char **argv)
 		test_free(&table);
 	}
 
-	/* Rows that a lookup goes through, too many of them, and too long ones. */
+	/* Rows that a lookup goes through, few and many, and rows that are too long. */
 	for (i = 0; i < ARRAY_SIZE(long_rows); i++) {
 		row = test_build_long_seed(&table, i % 2, long_rows[i]);
 		snprintf(name, sizeof(name), "long-%u", i);

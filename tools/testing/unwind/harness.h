@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Forwarded: the harness of the kselftests. Stubbed: its tests end by _exit(),
- * which would lose what they covered.
+ * Forwarded: the harness of the kselftests. Its tests end with _exit(), so they save
+ * their coverage data before.
  */
 #ifndef _TEST_UNWIND_HARNESS_H
 #define _TEST_UNWIND_HARNESS_H
@@ -10,7 +10,7 @@
 
 #include <linux/compiler.h>
 
-/* Of the compiler's run time, in a build for coverage. */
+/* A function of the compiler's runtime, only in a build for coverage. */
 int __weak __llvm_profile_write_file(void);
 
 static inline void save_coverage(void)

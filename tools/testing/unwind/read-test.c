@@ -2,9 +2,9 @@
 /*
  * Reading sections in memory of the kernel: kernel/unwind/sframe_read.c.
  *
- * A mispredicted branch cannot be had here. What can be tested is that offset and
- * size of what is copied come from array_index_nospec(), with the right bounds: the
- * test's own one can give 0, as the real one does behind such a branch.
+ * A test cannot cause a mispredicted branch. It checks that offset and size of the copy
+ * come from array_index_nospec(), with the right bounds. The test's version of it can
+ * return 0, as the real one does after a mispredicted branch.
  */
 #include "harness.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Invented: rules as tests want to write and to see them. */
+/* Helpers to write, compare and print rules in tests. */
 #ifndef _TEST_UNWIND_RULES_H
 #define _TEST_UNWIND_RULES_H
 
@@ -29,7 +29,7 @@
 static inline bool same_loc(const struct unwind_user_loc *a,
 			    const struct unwind_user_loc *b)
 {
-	/* The number of a register says nothing where none is named. */
+	/* The register number only matters if the base is a register. */
 	return a->off == b->off && a->base == b->base && a->deref == b->deref &&
 	       (a->base != UNWIND_USER_BASE_REG || a->reg == b->reg);
 }

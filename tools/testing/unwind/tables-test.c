@@ -5,9 +5,9 @@
  *
  *	tables-test PERCENT FILE TABLE...
  *
- * What libdw says is executed rather than compared by its looks, see
- * tools/perf/util/sframe-eval.c. PERCENT of the bytes that it describes must be in
- * the table, or else an empty one would do.
+ * The test executes libdw's expressions instead of comparing their text, see
+ * tools/perf/util/sframe-eval.c. The table must cover at least PERCENT of the bytes
+ * that libdw describes. Otherwise, an empty table would pass.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ struct program {
  * @same:	The table leads to the same frame
  * @signal:	Both say that this is a signal frame, which the kernel knows
  * @missing:	The table has no rule
- * @different:	The table leads elsewhere, or lies
+ * @different:	The table leads to another frame, or its rule cannot be read
  * @extra:	Only the table has a rule
  * @shown:	Lines that were printed
  */
@@ -74,7 +74,7 @@ static void __noreturn die(const char *name, const char *what)
 	exit(1);
 }
 
-/* In a block that is as long as it is, so that the sanitizers know its bounds. */
+/* Allocates exactly the size of the table, so that the sanitizers know its bounds. */
 static void read_table(struct program *program, const char *name)
 {
 	FILE *file = fopen(name, "rb");
@@ -116,7 +116,7 @@ static void open_program(struct program *program, const char *name)
 
 static void close_program(struct program *program)
 {
-	/* That of .debug_frame belongs to the Dwarf. */
+	/* dwarf_end() frees the CFI of .debug_frame. */
 	if (program->cfi[0])
 		dwarf_cfi_end(program->cfi[0]);
 	dwarf_end(program->dwarf);
@@ -190,7 +190,7 @@ static Dwarf_Frame *find_frame(const struct program *program, uint64_t addr,
 		free(frame);
 	}
 
-	/* Nothing is known of how far that goes. */
+	/* libdw does not say where the next rule starts. */
 	*end = addr + 1;
 	return NULL;
 }

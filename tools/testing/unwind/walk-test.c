@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The walker by rules that somebody else than the program supplies: what it reads,
- * and where it goes on. Its memory is that of this process.
+ * Walks by supplied rules: which memory a walk reads, and where it continues. The walk
+ * reads memory of this process.
  */
 #define CONFIG_UNWIND_USER_SFRAME
 
-#include "../../../kernel/unwind/user.c"
-#include "../../../kernel/unwind/rules.c"
+#include "walker.h"
 
+#include "bench.h"
 #include "harness.h"
 #include "rules.h"
 
-static struct unwind_user_sections test_sections;
-static struct mm_struct test_mm = { .unwind_sections = &test_sections };
+static struct unwind_user_regions test_sections;
+static struct mm_struct test_mm = { .unwind_regions = &test_sections };
 static struct task_struct test_task = { .mm = &test_mm };
 struct task_struct *current = &test_task;
 
@@ -32,37 +32,29 @@ static struct {
 	unsigned long		above[STACK_WORDS];
 } memory __aligned(4096);
 
-/* What there is for CODE, and by whom; elsewhere are frame pointers. */
+/*
+ * The rule for CODE, and whether it is supplied. Other code is walked by frame pointer.
+ */
 static struct unwind_user_rule rule_of_code;
 static bool rule_supplied;
 static unsigned int stack_lookups;
 static unsigned int code_lookups;
 static unsigned int section_lookups;
 
-/* The program's own section for CODE: is it corrupt, and what came of that? */
+/* The program's own section for CODE: is it corrupt, and how did the walk react? */
 static bool section_corrupt;
 static bool section_droppable = true;
 static bool section_dropped;
 static unsigned int section_reads;
 static unsigned int section_drops;
 
-/* The tables that serve the task: what they are now, and what lookups find gone. */
+/* The tables that serve the task: their sequence number, and how many lookups fail. */
 static u64 tables_seq = 1;
 static unsigned int gone;
 
 void unwind_tables_begin(void)
 {
 	test_task.unwind_tables_seq = tables_seq;
-}
-
-struct unwind_user_shared *unwind_user_shared_replace(struct unwind_user_shared *old,
-						      struct unwind_user_shared *new)
-{
-	struct unwind_user_shared *was = current->mm->unwind_sections->shared;
-
-	if (was == old)
-		current->mm->unwind_sections->shared = new;
-	return was;
 }
 
 bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
@@ -83,9 +75,9 @@ int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
 	return 0;
 }
 
-bool unwind_user_section_drop(const struct unwind_user_section *section,
-			      const struct unwind_user_seq *seq,
-			      unsigned long ip, const char *flaw)
+bool unwind_user_region_drop(const struct unwind_user_region *section,
+			     const struct unwind_user_seq *seq,
+			     unsigned long ip, const char *flaw)
 {
 	section_drops++;
 	if (!section_droppable)
@@ -106,14 +98,14 @@ int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule)
 	return 0;
 }
 
-int unwind_user_section_find(unsigned long ip, struct unwind_user_section *section,
-			     struct unwind_user_seq *seq)
+int unwind_user_region_find(unsigned long ip, struct unwind_user_region *section,
+			    struct unwind_user_seq *seq)
 {
 	section_lookups++;
 	if (ip < CODE || ip >= CODE_END)
 		return -ENOENT;
 
-	*section = (struct unwind_user_section) {
+	*section = (struct unwind_user_region) {
 		.start		= CODE,
 		.end		= CODE_END,
 		.id		= tables_seq + 1000 * section_dropped,
@@ -158,7 +150,7 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
 	return false;
 }
 
-/* ---- Walks ------------------------------------------------------------------- */
+/* Walks */
 
 #define WORD		sizeof(long)
 #define MAX		16
@@ -178,8 +170,7 @@ FIXTURE_SETUP(walk)
 FIXTURE_TEARDOWN(walk)
 {
 	unwind_user_rules_free(self->rules);
-	unwind_user_shared_free(test_sections.shared);
-	test_sections.shared = NULL;
+	forget_memo();
 }
 
 /* One word above the stack pointer is the return address, to OTHER. */
@@ -190,7 +181,7 @@ FIXTURE_TEARDOWN(walk)
 #define RA_REG		4
 #define ABOVE_REG	3
 
-/* Follow @rule once from CODE, and what comes after that. */
+/* Walk from CODE, by @rule and then by frame pointer. */
 static unsigned int walk(FIXTURE_DATA(walk) *self, struct unwind_user_rule rule,
 			 bool supplied)
 {
@@ -240,7 +231,7 @@ TEST_F(walk, right)
 	EXPECT_EQ(1, stack_lookups);
 	EXPECT_EQ(1, code_lookups);
 
-	/* What is cached is confined, too, and asks nobody. */
+	/* A cached rule is confined, too, and needs no lookup. */
 	EXPECT_EQ(2, walk(self, right, true));
 	stack_lookups = 0;
 	code_lookups = 0;
@@ -264,7 +255,7 @@ TEST_F(walk, right)
 	}
 }
 
-/* When tables change a task looks again, and when the one that it found has gone. */
+/* A task looks again after tables have changed, or if the table was removed. */
 TEST_F(walk, changes)
 {
 	struct unwind_user_regs regs = {
@@ -284,7 +275,7 @@ TEST_F(walk, changes)
 		/* No rule is remembered, and the table that is found has gone. */
 		{ true,  1, 3, 2 },
 		{ true,  7, 9, 2 },
-		/* Not for ever; what is there otherwise is a frame pointer of zero. */
+		/* Lookups are limited. Then a frame pointer of zero ends the walk. */
 		{ true,  8, 8, 1 },
 		{ false, 0, 1, 2 },
 	};
@@ -302,7 +293,7 @@ TEST_F(walk, changes)
 	}
 }
 
-/* Of a section that is corrupt not more than one address is looked up. */
+/* In a corrupt section no second address is looked up. */
 TEST_F(walk, corrupt_section)
 {
 	struct unwind_user_regs regs = {
@@ -327,13 +318,13 @@ TEST_F(walk, corrupt_section)
 	regs.ip = CODE + 0x10;
 	EXPECT_EQ(1, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
 
-	/* That there is none is remembered. */
+	/* The walk remembers that there is no section. */
 	section_lookups = 0;
 	EXPECT_EQ(1, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
 	EXPECT_EQ(0, section_lookups);
 }
 
-/* What was read may have been something else: the walk goes on without it. */
+/* If other bytes were read, the section is not dropped, and is used again later. */
 TEST_F(walk, corrupt_for_now)
 {
 	struct unwind_user_regs regs = {
@@ -352,7 +343,7 @@ TEST_F(walk, corrupt_for_now)
 	EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
 }
 
-/* Only code is returned to; the last instruction of a mapping may be a call. */
+/* A return address must be in code. The last instruction of a mapping may be a call. */
 TEST_F(walk, return_address)
 {
 	static const unsigned long bad[] = {
@@ -364,7 +355,7 @@ TEST_F(walk, return_address)
 	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		frame(bad[i]);
 		EXPECT_WALK(1, right, true, "%lx", bad[i]);
-		/* The program's own rule may say so. */
+		/* The program's own rule may lead there. */
 		EXPECT_LE(2, walk(self, right, false)) TH_LOG("%lx", bad[i]);
 	}
 	for (i = 0; i < ARRAY_SIZE(good); i++) {
@@ -373,7 +364,7 @@ TEST_F(walk, return_address)
 	}
 }
 
-/* Wherever else the return address would be. */
+/* The return address must be on the stack. */
 TEST_F(walk, return_address_off_stack)
 {
 	static const struct {
@@ -385,14 +376,14 @@ TEST_F(walk, return_address_off_stack)
 		{ RULE_ALL(LOC_SP(2 * WORD),
 			   LOC(.base = UNWIND_USER_BASE_REG, .reg = ABOVE_REG, .off = WORD,
 			       .deref = true), LOC_SAME), false },
-		/* The end of the stack, and behind it. */
+		/* The last word of the stack, and the word after it. */
 		{ RULE_ALL(LOC_SP(2 * WORD),
 			   LOC_AT_CFA((STACK_WORDS - STACK_SP - 3) * WORD), LOC_SAME),
 		  true },
 		{ RULE_ALL(LOC_SP(2 * WORD),
 			   LOC_AT_CFA((STACK_WORDS - STACK_SP - 2) * WORD), LOC_SAME),
 		  false },
-		/* Two words that are read at once, the second one behind it. */
+		/* Two words that are read at once; the second is not on the stack. */
 		{ RULE_ALL(LOC_SP(2 * WORD),
 			   LOC_AT_CFA((STACK_WORDS - STACK_SP - 2) * WORD),
 			   LOC_AT_CFA((STACK_WORDS - STACK_SP - 3) * WORD)), false },
@@ -403,7 +394,7 @@ TEST_F(walk, return_address_off_stack)
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(tests); i++) {
-		/* It would be right everywhere. */
+		/* Every word is a valid return address. */
 		frame(RIGHT_RA);
 		for (j = 0; j < STACK_WORDS; j++) {
 			memory.stack[j] = RIGHT_RA;
@@ -411,7 +402,10 @@ TEST_F(walk, return_address_off_stack)
 		}
 		EXPECT_EQ(tests[i].found, walk(self, tests[i].rule, true) >= 2)
 			TH_LOG("%u", i);
-		/* No frame pointer has been made of what is no address. */
+		/*
+		 * Not if the rule loads RIGHT_RA as frame pointer: nothing is mapped
+		 * there.
+		 */
 		if (tests[i].rule.fp.base == UNWIND_USER_BASE_SAME)
 			EXPECT_LE(2, walk(self, tests[i].rule, false)) TH_LOG("%u", i);
 	}
@@ -438,7 +432,7 @@ TEST_F(walk, cfa_off_stack)
 	}
 }
 
-/* Nor does it go down in the red zone, rule by rule, to what was left below. */
+/* A CFA in the red zone is refused: rule by rule, it would lead to old frames. */
 TEST_F(walk, cfa_below_stack_pointer)
 {
 	struct unwind_user_rule rule = RULE(LOC_SP(-8 * (int)WORD));
@@ -452,7 +446,7 @@ TEST_F(walk, cfa_below_stack_pointer)
 	EXPECT_LE(2, walk(self, rule, false));
 }
 
-/* The frames that follow are confined, as the rule has made their registers. */
+/* Later frames are confined, too, because the rule has set their registers. */
 TEST_F(walk, frame_pointer_off_stack)
 {
 	static const struct unwind_user_rule rule =
@@ -475,7 +469,7 @@ TEST_F(walk, frame_pointer_on_stack)
 	memory.stack[STACK_SP + 5] = OTHER + 0x40;
 	EXPECT_WALK(3, right, true);
 	EXPECT_EQ(OTHER + 0x40, self->entries[2]);
-	/* But not what is no code. */
+	/* But not one that returns to other memory than code. */
 	memory.stack[STACK_SP + 5] = OTHER_END + 0x40;
 	EXPECT_WALK(2, right, true);
 	EXPECT_WALK(3, right, false);

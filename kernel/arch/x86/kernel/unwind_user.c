@@ -22,8 +22,8 @@
 #include <asm/vdso.h>
 
 /**
- * arch_unwind_user_regs - Keep what a walk needs of the user registers
- * @uregs:	Where to keep it
+ * arch_unwind_user_regs - Store the user registers that a walk needs
+ * @uregs:	Where to store them
  * @regs:	User mode registers of current
  *
  * Context: Any, including NMI. Interrupts must be disabled.
@@ -44,7 +44,7 @@ bool notrace arch_unwind_user_regs(struct unwind_user_regs *uregs,
 		.word_size	= sizeof(u64),
 	};
 
-	/* x32 is 64-bit mode too, and pushes 64-bit return addresses. */
+	/* x32 is 64-bit mode, too, and pushes 64-bit return addresses. */
 	if (!user_64bit_mode((struct pt_regs *)regs)) {
 		uregs->ip		= (u32)regs->ip;
 		uregs->sp		= (u32)regs->sp;
@@ -63,7 +63,7 @@ bool notrace arch_unwind_user_regs(struct unwind_user_regs *uregs,
 #define INSN_REP		0xf3
 #define INSN_PUSH_BP		0x55
 
-/* mov %rsp, %rbp or mov %esp, %ebp in both encodings; REX.W before it in 64-bit code */
+/* mov %rsp, %rbp or mov %esp, %ebp, in both encodings; with REX.W in 64-bit code */
 static bool is_mov_sp_bp(const u8 *insn, bool is_64bit)
 {
 	if (is_64bit && *insn++ != 0x48)
@@ -80,13 +80,13 @@ static bool is_user_endbr(const u8 *insn, bool is_64bit)
 }
 
 /**
- * arch_unwind_user_entry_rule - Rule for a function that has no frame yet or any more
+ * arch_unwind_user_entry_rule - Rule for a function at its entry or return
  * @state:	State of the walk, at the interrupted frame
- * @rule:	Filled in
+ * @rule:	Receives the rule
  *
- * The interrupted function may not have set up its frame yet, or may have left
- * it already. The frame pointer is then that of the caller, and following it
- * would skip the caller's return address. Tell by the code around ip:
+ * The interrupted function may not have set up its frame yet, or may have left it
+ * already. Then the frame pointer still is, or again is, the caller's. Following it
+ * would skip the caller's return address. Recognize this by the code around ip:
  *
  *	endbr64
  *	push %rbp		<- cfa = sp + 8 up to here
@@ -95,10 +95,10 @@ static bool is_user_endbr(const u8 *insn, bool is_64bit)
  *	pop %rbp
  *	ret			<- cfa = sp + 8
  *
- * A compiler may move other instructions in between; those are missed, and the
- * caller with them. Code that is not readable or has a breakpoint here is
- * taken for the middle of a function. On the other hand, endbr64 also marks
- * other targets of indirect jumps, so the rule may be wrong.
+ * A compiler may move other instructions in between. Such code is not recognized,
+ * and its caller is missing from the stack. Code that is not readable or has a
+ * breakpoint here is taken for the middle of a function. On the other hand, endbr64
+ * also marks other targets of indirect jumps, so the rule may be wrong.
  *
  * Context: As unwind_user_next().
  * Return: false if this looks like the middle of a function.
@@ -114,7 +114,7 @@ bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
 	u8 *insn = code + 1;
 	unsigned int len;
 
-	/* Do not touch the next page for the sake of a few bytes. */
+	/* Do not fault in the next page for a few bytes. */
 	len = min_t(unsigned int, sizeof(code) - 1, PAGE_SIZE - offset_in_page(ip));
 	if (!unwind_user_read(ip, insn, len))
 		return false;
@@ -151,7 +151,7 @@ bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
 /**
  * arch_unwind_user_fp_rule - Rule for a frame of code built with frame pointers
  * @state:	State of the walk
- * @rule:	Filled in
+ * @rule:	Receives the rule
  *
  * Context: As unwind_user_next().
  */
@@ -180,7 +180,7 @@ void arch_unwind_user_fp_rule(const struct unwind_user_state *state,
 /* Opcode, ModRM, SIB, and a displacement of 4 bytes */
 #define INSN_CALL_LEN_MAX	7
 
-/* Length of the indirect call at @insn, without prefixes; 0 if it is none. */
+/* Length of the indirect call at @insn, without prefixes; 0 if it is not one. */
 static unsigned int indirect_call_len(const u8 *insn)
 {
 	const u8 mod = insn[1] >> 6, reg = (insn[1] >> 3) & 7, rm = insn[1] & 7;
@@ -189,11 +189,13 @@ static unsigned int indirect_call_len(const u8 *insn)
 	if (insn[0] != INSN_CALL_INDIRECT || reg != 2)
 		return 0;
 
-	/* A register. */
+	/* A register operand. */
 	if (mod == 3)
 		return len;
 
-	/* rm of 4: a SIB byte; no base, or ip: a displacement of 4 bytes */
+	/*
+	 * rm 4: SIB byte follows. No base, or ip as base: 4 bytes of displacement.
+	 */
 	if (rm == 4)
 		len++;
 	if (mod == 2 || (mod == 0 && (rm == 5 || (rm == 4 && (insn[2] & 7) == 5))))
@@ -208,14 +210,14 @@ static unsigned int indirect_call_len(const u8 *insn)
  * arch_unwind_user_after_call - Does a call instruction end here?
  * @ip:		Linear user address
  *
- * Tells a return address from other numbers; a few are taken for one by chance.
+ * Distinguishes a return address from other numbers. Few other numbers pass by chance.
  *
  * Context: As unwind_user_next().
  * Return: true if the bytes before @ip can be a call instruction.
  */
 bool arch_unwind_user_after_call(unsigned long ip)
 {
-	/* What looks like a call of two bytes may seem to have a third one. */
+	/* One more byte: a two-byte call may seem to have a SIB byte after it. */
 	u8 code[INSN_CALL_LEN_MAX + 1] = {};
 	const u8 *end = code + INSN_CALL_LEN_MAX;
 	unsigned int len;
@@ -239,19 +241,19 @@ bool arch_unwind_user_after_call(unsigned long ip)
 #define SIGRETURN_CODE_MAX	9
 
 /**
- * struct sigreturn_code - How a signal handler returns to the kernel
+ * struct sigreturn_code - Code by which a signal handler returns to the kernel
  * @code:	Bytes of the instructions
- * @len:	How many
- * @pop:	How many of them are an instruction that pops a word first
- * @enter:	How many of them, at the end, enter the kernel
- * @word_size:	Of the code, as &struct unwind_user_regs has it
- * @context:	Where the interrupted registers are when the handler has returned,
- *		as an offset from the stack pointer
+ * @len:	Number of bytes
+ * @pop:	Length of an instruction at the start that pops a word, or 0
+ * @enter:	Length of the instruction at the end that enters the kernel
+ * @word_size:	Of the code, as in &struct unwind_user_regs
+ * @context:	Offset of the interrupted registers from the stack pointer, after the
+ *		handler has returned
  *
- * The kernel does not know who wrote this code: the C library, a runtime such as
- * that of Go, or the vDSO. All of them have to write just this, since what the
- * kernel reads back is at a fixed offset from the stack pointer. Debuggers and
- * unwinders go by these bytes, too.
+ * This code may be in the C library, in the vDSO, or in a runtime such as Go's; the
+ * kernel does not know which. All of them use exactly these instructions, because
+ * debuggers and other unwinders recognize the bytes. The registers are at a fixed
+ * offset from the stack pointer.
  */
 struct sigreturn_code {
 	u8	code[SIGRETURN_CODE_MAX];
@@ -262,7 +264,7 @@ struct sigreturn_code {
 	u16	context;
 };
 
-/* The handler's return popped the first word of the frame. */
+/* The handler's return has popped the first word of the frame. */
 #define SIGCONTEXT_64	(offsetof(struct rt_sigframe, uc.uc_mcontext) - sizeof(u64))
 #define SIGCONTEXT_X32	(offsetof(struct rt_sigframe_x32, uc.uc_mcontext) - sizeof(u64))
 #define SIGCONTEXT_IA32	(offsetof(struct sigframe_ia32, sc) - sizeof(u32))
@@ -314,17 +316,17 @@ static const struct sigreturn_code sigreturn_codes[] = {
 };
 
 /*
- * Which sigreturn code is at ip? @before receives the number of its bytes that
- * have run. A handler returns to the first; the interrupted frame may be after
- * any instruction, the one that entered the kernel included.
+ * Find the sigreturn code at ip. @before receives how many of its bytes have run. A
+ * handler returns to the first byte. An interrupted frame may be after any of the
+ * instructions, including the one that entered the kernel.
  *
- * Returns NULL if there is none, or an error pointer if the code is not readable.
+ * Returns NULL if there is none, or an error pointer if the code cannot be read.
  */
 static const struct sigreturn_code *
 find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
 {
 	const unsigned long ip = state->regs.cs_base + state->regs.ip;
-	/* What may have run, then what may run. */
+	/* First the bytes that may have run, then those that may run next. */
 	u8 window[2 * SIGRETURN_CODE_MAX] = {};
 	u8 *insn = window + SIGRETURN_CODE_MAX;
 	unsigned int avail, i, j;
@@ -335,7 +337,7 @@ find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
 		if (!unwind_user_read(ip - avail, window, sizeof(window)))
 			return NULL;
 	} else if (likely(unwind_user_peek(ip, &first))) {
-		/* All codes tell by their first bytes, and most calls are none. */
+		/* The first bytes identify each code. Few return addresses match. */
 		avail = sizeof(first);
 		memcpy(insn, &first, avail);
 	} else {
@@ -374,7 +376,7 @@ find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
 	return NULL;
 }
 
-/* The mode that was interrupted; signal handlers may be of another one. */
+/* Word size of the interrupted mode. The handler may run in another mode. */
 static u8 word_size_of_cs(u16 cs)
 {
 	switch (cs) {
@@ -390,11 +392,11 @@ static u8 word_size_of_cs(u16 cs)
 }
 
 /**
- * arch_unwind_user_at_sigreturn - Is this the frame of code that calls sigreturn?
+ * arch_unwind_user_at_sigreturn - Does the frame run code that calls sigreturn?
  * @state:	State of the walk
  *
  * Context: As unwind_user_next().
- * Return: 1 if arch_unwind_user_signal_frame() is to be tried, 0 if not, -EFAULT
+ * Return: 1 if arch_unwind_user_signal_frame() should be tried, 0 if not, -EFAULT
  *	   if the code cannot be read.
  */
 int arch_unwind_user_at_sigreturn(const struct unwind_user_state *state)
@@ -409,10 +411,10 @@ int arch_unwind_user_at_sigreturn(const struct unwind_user_state *state)
 	return code ? 1 : 0;
 }
 
-/* Frames are put at multiples of this, less the first word. */
+/* Signal frames are aligned to this, minus the first word. */
 #define SIGFRAME_ALIGNMENT	16
 
-/* In the order of the DWARF numbers. */
+/* In the order of their DWARF numbers. */
 #define UNWIND_USER_GPRS(regs)	{{					\
 	(regs)->ax, (regs)->dx, (regs)->cx, (regs)->bx,			\
 	(regs)->si, (regs)->di, (regs)->bp, (regs)->sp,			\
@@ -421,32 +423,32 @@ int arch_unwind_user_at_sigreturn(const struct unwind_user_state *state)
 }}
 
 /**
- * arch_unwind_user_gprs - Keep all general registers
- * @gprs:	Where to keep them
+ * arch_unwind_user_gprs - Store all general registers
+ * @gprs:	Where to store them
  * @regs:	User mode registers of current
  *
- * Context: Any, including NMI.
+ * Context: Any, including NMI. Not traced.
  */
-void arch_unwind_user_gprs(struct unwind_user_gprs *gprs, const struct pt_regs *regs)
+void notrace arch_unwind_user_gprs(struct unwind_user_gprs *gprs, const struct pt_regs *regs)
 {
 	*gprs = (struct unwind_user_gprs) UNWIND_USER_GPRS(regs);
 }
 
 /**
  * arch_unwind_user_signal_frame - Leave a frame that the kernel made for a signal
- * @state:	State of the walk, at a frame that arch_unwind_user_at_sigreturn() or
- *		an unwind table says is one
+ * @state:	State of the walk, at a signal frame according to
+ *		arch_unwind_user_at_sigreturn(), a section or a table
  * @regs:	Receives the registers that the signal interrupted
- * @gprs:	Receives all of them; zeros in 32-bit mode, for which no unwind tables
- *		exist
+ * @gprs:	Receives all general registers; zeros in 32-bit mode, for which there
+ *		are no sections and tables
  *
- * A signal handler returns to code that makes the system call sigreturn. The
- * caller of that is what the signal interrupted. Its registers, all of them, are
- * on the stack, where a handler may have changed them: what is there is where
- * the program will go on.
+ * A signal handler returns to code that makes the sigreturn system call. The caller
+ * of that code is the frame that the signal interrupted. All its registers are on
+ * the stack. A handler may have changed them there; the program will continue with
+ * the values on the stack.
  *
  * Context: As unwind_user_next().
- * Return: false if the registers cannot be read, or make no sense.
+ * Return: false if the registers cannot be read, or are not valid.
  */
 bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 				   struct unwind_user_regs *regs,
@@ -458,7 +460,7 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 
 	code = find_sigreturn_code(state, &before);
 	if (IS_ERR_OR_NULL(code)) {
-		/* Its table says so, and tables are for 64-bit code only. */
+		/* Its section or table says so. Those exist for 64-bit code only. */
 		code = &sigreturn_codes[0];
 		before = 0;
 		if (state->regs.word_size != code->word_size)
@@ -466,7 +468,7 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 	}
 
 	context = state->regs.sp + code->context;
-	/* Already popped. */
+	/* The first word was popped already. */
 	if (code->pop && before)
 		context -= code->word_size;
 
@@ -503,18 +505,19 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 }
 
 /**
- * arch_unwind_user_altstack_frame - Is this the frame that the alternate stack is for?
- * @state:	State of the walk, at a frame that arch_unwind_user_at_sigreturn() says
- *		is one
+ * arch_unwind_user_altstack_frame - Is this the first frame on the alternate stack?
+ * @state:	State of the walk, at a signal frame according to
+ *		arch_unwind_user_at_sigreturn()
  *
- * The first signal frame on an alternate stack has its place at the upper end, and it
- * stays there as long as the task runs on that stack, which cannot be exchanged
- * meanwhile. Its place depends on how much state the task has to save. If that is more
- * by now (AMX), or the stack was disarmed by SS_AUTODISARM, the frame is not recognized.
+ * The first signal frame on an alternate stack is at its upper end. It stays there
+ * as long as the task runs on that stack, and the stack cannot be replaced
+ * meanwhile. The exact place depends on how much state the task has to save. If that
+ * has grown since (AMX), or if SS_AUTODISARM has disarmed the stack, the frame is
+ * not recognized.
  *
  * Context: As unwind_user_next().
- * Return: true if the kernel has put a 64-bit signal frame there, and the task has not
- *	   returned from the signal.
+ * Return: true if the kernel has put a 64-bit signal frame there, and the task has
+ *	   not returned from the signal yet.
  */
 bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state)
 {
@@ -524,7 +527,7 @@ bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state)
 	if (state->regs.word_size != sizeof(u64) || !__on_sig_stack(state->start))
 		return false;
 
-	/* As get_sigframe(); the handler's return pops the first word. */
+	/* As in get_sigframe(). The handler's return pops the first word. */
 	sp = fpu__alloc_mathframe(top, 0, &buf_fx, &size);
 	sp = round_down(sp - sizeof(struct rt_sigframe), SIGFRAME_ALIGNMENT);
 
@@ -532,18 +535,20 @@ bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state)
 }
 
 /**
- * arch_unwind_user_vdso - Does a mapping show the vDSO?
+ * arch_unwind_user_vdso - Is a mapping the vDSO?
  * @vma:	The mapping
  *
  * Context: The mmap lock is held.
- * Return: true if @vma shows all of it, in its place.
+ * Return: true if @vma is all of the vDSO, also after mremap() has moved it.
  */
 bool arch_unwind_user_vdso(const struct vm_area_struct *vma)
 {
 	const mm_context_t *context = &vma->vm_mm->context;
 	const struct vdso_image *image = context->vdso_image;
 
-	/* Anything may be mapped in its place, but not with vm_ops and no file. */
+	/*
+	 * The program may map other memory there, but that has a file or no vm_ops.
+	 */
 	return image && vma->vm_start == (unsigned long)context->vdso &&
 	       vma->vm_end - vma->vm_start == image->size &&
 	       !vma->vm_file && vma->vm_ops;

@@ -2,14 +2,14 @@
 /*
  * User registers of the current task, at any instruction of the kernel
  *
- * Outside the entry code pt_regs at the top of the task's stack is complete, and
- * all there is to do is to know that one is outside. Within, what is not in
- * pt_regs is in live registers, or on the stack that the CPU has switched to:
- * asm/user_regs_hints.h. arch/x86/tools/check_user_regs.c does the same with symbols when
- * vmlinux has been linked, at each instruction: change both.
+ * Outside the entry code, pt_regs at the top of the task's stack is complete.
+ * Within the entry code, registers that are not in pt_regs are in live registers, or
+ * on the stack that the CPU has switched to. Hints say where:
+ * asm/user_regs_hints.h. arch/x86/tools/check_user_regs_hints.c does the same with
+ * symbols, at each instruction of the linked vmlinux: change both together.
  *
- * An exception that can come in the entry code, hence #DB or #MC, has a stack of
- * its own. Its pt_regs is what was interrupted, so the search goes on from there:
+ * An exception that can occur in the entry code (#DB or #MC) has a stack of its own.
+ * Its pt_regs has the interrupted registers, so the search goes on from there:
  *
  *	NMI, in the handler of	-> #DB, which came in	-> entry code
  *	regs of the NMI		   pt_regs at the top	   as if the NMI had come
@@ -33,10 +33,10 @@
 #include <asm/user_regs_hints.h>
 #include <asm/vdso.h>
 
-/* A stack for each of NMI, #DB and #MC, and what those interrupted. */
+/* One level each for NMI, #DB and #MC, and one for the code that they interrupted. */
 #define USER_REGS_MAX_NESTING	4
 
-/* What asm_exc_nmi() has on its stack above pt_regs, to tell nested NMIs. */
+/* Words above pt_regs on the NMI stack; asm_exc_nmi() detects nested NMIs by them. */
 #define NMI_STACK_WORDS		12
 
 static unsigned int user_regs_where(unsigned long ip)
@@ -48,7 +48,7 @@ static unsigned int user_regs_where(unsigned long ip)
 	    ip >= (unsigned long)__entry_text_end)
 		return USER_REGS_KERNEL;
 
-	/* The first hint behind ip */
+	/* The first hint after ip */
 	while (low < high) {
 		const struct user_regs_hint *mid = low + (high - low) / 2;
 
@@ -68,15 +68,15 @@ static unsigned int user_regs_where(unsigned long ip)
  */
 #define FIXUP_BAD_IRET_BYTES	(3 * sizeof(struct pt_regs))
 
-/* Some word of a stack, that KASAN may take for another function's. */
+/* Read a word of a stack. KASAN must not check it: another function may own it. */
 static unsigned long stack_word(const unsigned long *word)
 {
 	return READ_ONCE_NOCHECK(*word);
 }
 
 /*
- * Take from @frame what has been pushed; @copy has what is live. The stack
- * pointer may be below @frame.
+ * Copy the registers that are already in @frame to @copy, which has the live ones. The
+ * stack pointer may be below @frame.
  */
 static void take_pushed(struct pt_regs *copy, const struct pt_regs *frame,
 			unsigned long sp)
@@ -88,9 +88,9 @@ static void take_pushed(struct pt_regs *copy, const struct pt_regs *frame,
 }
 
 /*
- * IRET to user mode may fault. The frame of that fault and what the handler
- * pushes are below the frame that IRET was to take, which begins at the top of
- * the stack, in the place of all other registers:
+ * IRET to user mode may fault. The frame that IRET was to pop is at the top of the
+ * stack. The frame of the fault and the registers that its handler pushes are below it,
+ * in the place of all other user registers:
  *
  *	user->	sp ss		of the user, from here to the top
  *		ip cs flags
@@ -100,9 +100,10 @@ static void take_pushed(struct pt_regs *copy, const struct pt_regs *frame,
  *		..		what error_entry() pushes
  *	-7 words		return address of the call of error_entry()
  *
- * until fixup_bad_iret() and sync_regs() have put all in their place. If a program
- * makes its registers look like that it gets no user registers in its samples. The
- * return address may be one that such a fault has left; deeper calls are not misled.
+ * until fixup_bad_iret() and sync_regs() have moved all of them to their places. If a
+ * program makes its registers look like that, its samples have no user registers. The
+ * same happens if an earlier fault has left its return address there, and the stack
+ * pointer is less than FIXUP_BAD_IRET_BYTES below it.
  */
 static bool iret_faulted(const struct pt_regs *user, unsigned long sp)
 {
@@ -123,14 +124,14 @@ static bool iret_faulted(const struct pt_regs *user, unsigned long sp)
 #ifdef CONFIG_IA32_EMULATION
 /*
  * SYSENTER and the 32-bit SYSCALL: do_SYSENTER_32() and do_fast_syscall_32()
- * complete what the entry code has pushed, the latter with interrupts on. @user
- * may be as before, in between, or after.
+ * complete what the entry code has pushed, the latter with interrupts enabled. @user
+ * may be in the state before, during or after that.
  *
- * SYSENTER has lost ip and sp, which are 0 at first. Both are set, and the interrupt
- * flag, before interrupts are enabled, in whichever order the compiler has chosen. bp is
- * loaded from the user's stack once they are. Until then it is what SYSENTER and the
- * vDSO's SYSCALL left there: sp and cx respectively. If it is that by chance afterwards
- * it comes from where it is read again here.
+ * SYSENTER has lost ip and sp, which are 0 at first. C code sets both and the interrupt
+ * flag, in any order, and then enables interrupts. After that, it loads bp from the
+ * user's stack. Until then, bp has the value of sp (SYSENTER) or of cx (SYSCALL of the
+ * vDSO). If the loaded bp has that value by chance, it is read again here from the same
+ * place.
  */
 static struct pt_regs *fast_syscall_32_regs(unsigned int where,
 					    struct pt_regs *user,
@@ -142,7 +143,7 @@ static struct pt_regs *fast_syscall_32_regs(unsigned int where,
 	u32 bp;
 
 	if (sysenter && (!user->ip || !user->sp)) {
-		/* A debugger has set one of them: no matter which. */
+		/* A debugger has set ip or sp: the program's value is lost. */
 		if ((user->ip && user->ip != landing_pad) ||
 		    (user->sp && user->sp != user->bp))
 			return NULL;
@@ -150,7 +151,9 @@ static struct pt_regs *fast_syscall_32_regs(unsigned int where,
 	}
 
 	if (!raw && user->ip != landing_pad) {
-		/* SYSCALL elsewhere than in the vDSO, or a signal, or a debugger? */
+		/*
+		 * C code has not set ip yet, or a signal or a debugger has changed it.
+		 */
 		if (!sysenter && user->cx == user->bp)
 			return NULL;
 		return user;
@@ -174,16 +177,16 @@ static struct pt_regs *fast_syscall_32_regs(unsigned int where,
 	return copy;
 }
 
-/* @user is complete as far as the entry code is concerned, and has called C. */
+/* The entry code has completed its part of @user, and has called C code. */
 static struct pt_regs *complete_regs(struct pt_regs *user, struct pt_regs *copy)
 {
 	unsigned int where;
 
-	/* After sigreturn(2) it is no system call any more. */
+	/* After sigreturn(2), @user no longer belongs to a system call. */
 	if (likely(user->cs != __USER32_CS) || user->orig_ax == -1UL)
 		return user;
 
-	/* The return address tells which entry code has called. */
+	/* The return address shows which entry code made the call. */
 	where = user_regs_where(stack_word((unsigned long *)user - 1) - 1);
 	if (where != USER_REGS_SYSENTER_PUSH && where != USER_REGS_SYSCALL32_PUSH)
 		return user;
@@ -205,8 +208,8 @@ static struct pt_regs *complete_regs(struct pt_regs *user, struct pt_regs *copy)
 #endif
 
 /*
- * @regs is in the code that a system call instruction enters at, at or before the
- * call of C code.
+ * @regs is in the entry code of a system call instruction, at or before the call of C
+ * code.
  */
 static struct pt_regs *syscall_regs(const struct pt_regs *regs, unsigned int where,
 				    struct pt_regs *copy)
@@ -231,7 +234,7 @@ static struct pt_regs *syscall_regs(const struct pt_regs *regs, unsigned int whe
 		break;
 
 	case USER_REGS_SYSCALL32:
-		/* The next instruction loses r8. */
+		/* The next instruction overwrites r8 with sp. */
 		copy->r8	= (u32)regs->sp;
 		fallthrough;
 	case USER_REGS_SYSCALL32_R8:
@@ -250,7 +253,7 @@ static struct pt_regs *syscall_regs(const struct pt_regs *regs, unsigned int whe
 			copy->orig_ax = *(unsigned long *)sp;
 		fallthrough;
 	case USER_REGS_SYSENTER_PUSH:
-		/* As what is pushed */
+		/* The same values as the entry code pushes */
 		copy->sp	= 0;
 		copy->ip	= 0;
 		copy->cs	= __USER32_CS;
@@ -303,7 +306,7 @@ static struct pt_regs *idt_regs(const struct pt_regs *regs, unsigned int where,
 	if (regs->sp <= (unsigned long)frame && where != USER_REGS_IDT_PUSH)
 		return frame;
 
-	/* C code has nothing to do there. */
+	/* C code never runs with the stack pointer in the frame. */
 	if (where == USER_REGS_KERNEL)
 		return NULL;
 
@@ -320,8 +323,8 @@ static struct pt_regs *idt_regs(const struct pt_regs *regs, unsigned int where,
 /*
  * @regs is in kernel code whose stack pointer can be trusted.
  *
- * Return: The user registers; NULL if they are not known; or what an exception
- * interrupted on whose stack @regs is.
+ * Return: The user registers; NULL if they are not known; or, if @regs is on the stack
+ * of an exception, the registers that this exception interrupted.
  */
 static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int where,
 				     struct pt_regs *copy)
@@ -341,14 +344,14 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
 	frame = (struct pt_regs *)info.end - 1;
 	type = info.type;
 
-	/* FRED has other frames on them, and other entry code. */
+	/* With FRED, these stacks have other frames, and the entry code differs. */
 	if (type >= STACK_TYPE_EXCEPTION && type <= STACK_TYPE_EXCEPTION_LAST &&
 	    cpu_feature_enabled(X86_FEATURE_FRED))
 		return NULL;
 
 	switch (type) {
 	case STACK_TYPE_TASK:
-		/* IRET has nothing below the frame that it takes. */
+		/* All registers below the frame that IRET pops have been popped. */
 		if (where == USER_REGS_IRET && regs->sp > (unsigned long)user)
 			return user;
 		/* FRED pushes here. */
@@ -361,7 +364,7 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
 	case STACK_TYPE_ENTRY:
 		if (where == USER_REGS_IRET)
 			return user;
-		/* On the way in or on the way out? */
+		/* With STACKLEAK, C code also runs here on the way out. */
 		if (where == USER_REGS_KERNEL &&
 		    IS_ENABLED(CONFIG_GCC_PLUGIN_STACKLEAK))
 			return NULL;
@@ -379,7 +382,7 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
 
 	case STACK_TYPE_EXCEPTION + ESTACK_NMI:
 		frame = (struct pt_regs *)(info.end - NMI_STACK_WORDS) - 1;
-		/* One from user mode has moved to the task's stack. */
+		/* An NMI from user mode has moved to the task's stack. */
 		if (where != USER_REGS_KERNEL || user_mode(frame))
 			return NULL;
 		return frame;
@@ -434,25 +437,28 @@ static struct pt_regs *nmi_user_regs(const struct pt_regs *regs, struct pt_regs 
 
 /**
  * x86_user_regs - Find the user registers of current
- * @regs:	What was interrupted in kernel mode, with all its registers. Or where
- *		the kernel is, with ip and sp only: not in the entry code then.
+ * @regs:	All registers of the interrupted kernel code. Outside the entry code, ip
+ *		and sp of the running code are enough
  * @copy:	Room for registers that are not complete anywhere
  *
- * The registers are what a debugger would be shown at a stop in this entry into
- * the kernel: with SYSCALL, cx and r11 are ip and flags; ax is -ENOSYS in a system
- * call until that is done, and orig_ax its number; with SYSENTER and the 32-bit
- * SYSCALL, ip is behind the int $0x80 of the vDSO and bp comes from the user's
- * stack. INT $0x80 is an exception until do_int80_emulation() makes it a system
- * call.
+ * The registers are those that a debugger would see if it stopped the task in this
+ * kernel entry. After SYSCALL, cx and r11 are ip and flags. In a system call, orig_ax
+ * is its number, and ax is -ENOSYS until the result is known. After SYSENTER and the
+ * 32-bit SYSCALL, ip is after the int $0x80 of the vDSO, and bp comes from the user's
+ * stack.
+ * INT $0x80 is an exception until do_int80_emulation() makes it a system call.
  *
- * C code sets them one after the other for a signal, at sigreturn(2), when a system
- * call is to be restarted, and for a new program. An interrupt of that code sees some
- * of each.
+ * C code sets pt_regs one register at a time: for a signal, at sigreturn(2), when a
+ * system call is to be restarted, and for a new program. An interrupt in that code sees
+ * some old and some new registers.
  *
  * Context: Any, interrupts or preemption disabled. current is a user task.
- * Return: What is complete in memory, @copy, or NULL where they cannot be known:
- * a fault of IRET to user mode, the ESPFIX stack, #VC, #DF, paranoid_entry and
- * paranoid_exit within entry code, entry code of Xen PV guests, and FRED's.
+ * Return: Registers that are complete in memory, or @copy. NULL if they cannot be
+ * determined: in a fault of IRET to user mode, on the ESPFIX stack, in #VC and #DF, in
+ * paranoid_entry and paranoid_exit within entry code, in entry code of Xen PV guests,
+ * and in that of FRED. Also after SYSENTER and the 32-bit SYSCALL if the user's stack
+ * cannot be read, while C code completes pt_regs of the 32-bit SYSCALL, in C code on the
+ * entry stack (STACKLEAK), and if current has not started a program yet.
  */
 struct pt_regs *x86_user_regs(const struct pt_regs *regs, struct pt_regs *copy)
 {
@@ -465,8 +471,8 @@ struct pt_regs *x86_user_regs(const struct pt_regs *regs, struct pt_regs *copy)
 		found = complete_regs(task_pt_regs(current), copy);
 
 	/*
-	 * A kernel thread that has not started a program yet has none. For all others
-	 * this is the last line of defense: what is not of user mode is not given away.
+	 * A kernel thread that has not started a program yet has no user registers. For
+	 * all other tasks, this is the last check: never return kernel registers.
 	 */
 	return found && user_mode(found) ? found : NULL;
 }

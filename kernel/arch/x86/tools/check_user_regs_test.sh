@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Plants faults in the entry code, one at a time, and sees check_user_regs refuse each
-# of them with the message that it should have.
+# Plants faults in the entry code, one at a time, and verifies that check_user_regs
+# reports each of them with the expected message.
 #
 # usage: check_user_regs_test.sh [-v] [BUILD [COMPILER-FLAG...]]
 #
-# BUILD is the directory of a kernel that has been built. The entry code is assembled
-# as it was there, with the flags added (-DCONFIG_DEBUG_ENTRY=1), and linked alone.
+# BUILD is the build directory of a kernel. The script assembles the entry code with the
+# same command and the added flags (-DCONFIG_DEBUG_ENTRY=1), and links it alone.
 
 set -u
 verbose=
@@ -98,7 +98,7 @@ take()
 	cp "$src"/entry_64.S "$src"/entry_64_compat.S "$src"/entry.S "$src"/calling.h "$tmp"
 }
 
-# plant NAME FILE SED-COMMAND MESSAGE: a fault, and what is to be said about it
+# plant NAME FILE SED-COMMAND MESSAGE: plant a fault, and expect this message
 plant()
 {
 	local rc
@@ -106,7 +106,7 @@ plant()
 	take
 	sed -i "$3" "$tmp/$2"
 	if cmp -s "$tmp/$2" "$src/$2"; then
-		echo "the source has changed: no place to plant it" > "$tmp/log"
+		echo "the source has changed: sed found no place for the fault" > "$tmp/log"
 		result 1 "$1"
 		return
 	fi
@@ -179,7 +179,7 @@ plant "A way in from a function" entry_64.S \
 plant "A way in from other text" entry_64.S \
 	'/^SYM_FUNC_START(__switch_to_asm)/,/pushq/s/pushq/jz error_entry\n\t&/' \
 	'a way into USER_REGS_IDT'
-plant "A fault's way in" entry_64.S \
+plant "An exception fixup that leads into code under a hint" entry_64.S \
 	's/^\t_ASM_EXTABLE(.Lgs_change, .Lbad_gs)/\t_ASM_EXTABLE(.Lgs_change, error_return)/' \
 	'a fault leads here'
 plant "Code that nothing leads to" entry_64.S \
@@ -191,10 +191,10 @@ plant "A jump to another range" entry_64.S \
 plant "A hint that is missing" entry_64.S \
 	'/USER_REGS_HINT USER_REGS_SYSCALL_SP2/d' \
 	'entry_SYSCALL_64.*sp is not the user'
-plant "A hint too late" entry_64.S \
+plant "A missing hint for PUSH_REGS" entry_64.S \
 	'/USER_REGS_HINT USER_REGS_IDT_PUSH/d' \
 	'error_entry.* is not the user'
-plant "An exception handler that has an error code" entry_64.S \
+plant "An exception without error code that does not push orig_ax" entry_64.S \
 	's/^\t.if \\has_error_code == 0$/\t.if \\has_error_code == 2/' \
 	'is not the user'
 if [ -f $entry/entry_64_compat.o ]; then

@@ -13,12 +13,12 @@ TRACE_DEFINE_ENUM(UNWIND_USER_END);
 TRACE_DEFINE_ENUM(UNWIND_USER_CORRUPT);
 
 /**
- * unwind_user_walk - The user stack of the current task was walked
+ * unwind_user_walk - A walk over the user stack of the current task has ended
  * @ip:		Where the walk began
  * @nr:		Length of the stack
- * @state:	Where the walk ended, by which method how many frames were left, and
- *		how often it had to look for a section
- * @result:	Why the walk ended; "limit" if it was deep enough
+ * @state:	Where the walk ended, how many frames were left by which method, and
+ *		how often the region of a frame was looked up
+ * @result:	Why the walk ended; "limit" if the requested depth was reached
  */
 TRACE_EVENT(unwind_user_walk,
 

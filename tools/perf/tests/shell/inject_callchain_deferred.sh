@@ -16,7 +16,7 @@ script() {
   perf script -i "$1" -F comm,tid,time,ip,sym 2> /dev/null
 }
 
-# What is merged is what a kernel without deferral would have recorded.
+# A merged file has the samples that a kernel without deferral would have recorded.
 check_merged() {
   local what=$1 file=$2
 
@@ -25,12 +25,14 @@ check_merged() {
   then
     fail "${what}: not the same samples"
   fi
-  if perf script -D -i "${file}" 2> /dev/null |
-     grep -Eq 'PERF_RECORD_CALLCHAIN_DEFERRED|[.]{5} +[0-9]+: fffffffffffffd80'
+  perf script -D -i "${file}" > "${dir}/dump" 2> /dev/null || fail "${what}: no dump"
+  if ! grep -q PERF_RECORD_SAMPLE "${dir}/dump" ||
+     grep -Eq 'PERF_RECORD_CALLCHAIN_DEFERRED|[.]{5} +[0-9]+: fffffffffffffd80' "${dir}/dump"
   then
     fail "${what}: a record or a marker is left"
   fi
-  if perf evlist -v -i "${file}" | grep -Eq 'defer_|[ {]overwrite: 1'
+  perf evlist -v -i "${file}" > "${dir}/attrs" || fail "${what}: no attrs"
+  if ! grep -q sample_type "${dir}/attrs" || grep -Eq 'defer_|[ {]overwrite: 1' "${dir}/attrs"
   then
     fail "${what}: an event still has bits that older versions refuse"
   fi
@@ -43,7 +45,7 @@ check_attr_size() {
   size=$(od -An -t u8 -j 16 -N 8 "$1" | tr -d ' ')
   if [ "${size}" != $((64 + 16)) ]
   then
-    fail "an attr of ${size} bytes in $1"
+    fail "the attrs in $1 have ${size} bytes each"
   fi
 }
 
@@ -54,21 +56,23 @@ test_merge() {
   generate --overwrite --lose "${lose}" --pipe "${dir}/pipe"
   generate --lose "${lose}" --merged "${dir}/merged"
   script "${dir}/merged" > "${dir}/expected"
+  [ "$(wc -l < "${dir}/expected")" -ge 100 ] || fail "too few lines to compare with"
 
   for input in file pipe
   do
     perf inject --merge-callchains -i "${dir}/${input}" -o "${dir}/out" 2> "${dir}/log"
-    check_merged "${input}, each ${lose} lost" "${dir}/out"
+    check_merged "${input}, --lose ${lose}" "${dir}/out"
     check_attr_size "${dir}/out"
     perf inject --merge-callchains -i "${dir}/${input}" > "${dir}/out" 2> "${dir}/log"
-    check_merged "${input} to pipe, each ${lose} lost" "${dir}/out"
+    check_merged "${input} to pipe, --lose ${lose}" "${dir}/out"
   done
 
   # The maps of user frames are found.
   perf inject -b --merge-callchains -i "${dir}/file" -o "${dir}/out" 2> "${dir}/log"
-  check_merged "build-ids, each ${lose} lost" "${dir}/out"
+  check_merged "build-ids, --lose ${lose}" "${dir}/out"
 
-  # Without the option all is passed on, and what was lost is marked.
+  # Without the option all events are passed on, and samples without a record are
+  # marked.
   perf inject -i "${dir}/file" -o "${dir}/out"
   script "${dir}/out" | grep -v '\[deferred\]' > "${dir}/script"
   if ! cmp "${dir}/expected" "${dir}/script" ||
@@ -78,16 +82,16 @@ test_merge() {
   fi
 }
 
-# The callchain is cut where the record would be too large, and that is told.
+# A callchain that would make the record too large is cut, and perf reports it.
 test_too_large() {
   generate --samples 3 --waiting 1 --depth 8183 "${dir}/file"
   perf inject --merge-callchains -i "${dir}/file" -o "${dir}/out" 2> "${dir}/log"
   if ! grep -q '^3 callchains were cut' "${dir}/log"
   then
     cat "${dir}/log"
-    fail "not told how many callchains were cut"
+    fail "perf does not print how many callchains were cut"
   fi
-  # A line for each sample, for each entry but the contexts, and an empty one
+  # Per sample: one line, one for each entry except the contexts, and an empty one
   if [ "$(perf script -i "${dir}/out" -F tid,ip --max-stack 10000 2> /dev/null | wc -l)" != \
        $((3 * (8181 + 2 + 2))) ]
   then
@@ -100,7 +104,7 @@ test_options() {
      ! grep -q 'cannot be used with' "${dir}/log"
   then
     cat "${dir}/log"
-    fail "no reason why --itrace is refused"
+    fail "perf does not say why it refuses --itrace"
   fi
 }
 

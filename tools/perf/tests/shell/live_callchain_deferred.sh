@@ -16,7 +16,7 @@ min_whole=90
 # shellcheck source=lib/callchain_deferred.sh
 . "${shelldir}"/lib/callchain_deferred.sh
 
-# Samples that perf top may show without their user part, as the machine was busy
+# Samples that perf top may show without their user part on a busy machine
 max_unmerged=20
 
 has_whole_stack() {
@@ -24,11 +24,11 @@ has_whole_stack() {
     grep -Eq 'leaf.*parent.*leafloop.*main|main.*leafloop.*parent.*leaf'
 }
 
-# Whole stacks, and what is not shown in full is counted.
+# perf top shows whole stacks, and counts samples without their user part.
 test_top() {
   local arg keys unmerged
 
-  # It reads keys, and would end at the end of its input.
+  # perf top reads keys, and would exit at the end of its input.
   mkfifo "${dir}/keys"
   exec {keys}<> "${dir}/keys"
 
@@ -61,7 +61,7 @@ test_top() {
 }
 
 test_top_options() {
-  # What is wrong is named.
+  # The error message names the wrong argument.
   if perf top --stdio --call-graph fp,nonsense > "${dir}/log" 2>&1 ||
      ! grep -q 'nonsense' "${dir}/log"
   then
@@ -70,7 +70,7 @@ test_top_options() {
   fi
 }
 
-# Two loops on one CPU interrupt each other.
+# Two loops on one CPU preempt each other.
 test_trace() {
   local all own whole
 
@@ -82,7 +82,7 @@ test_trace() {
 
   all=$(grep -c 'sched_switch(' "${dir}/switch" || true)
   whole=$(grep -c '^ *main (' "${dir}/switch" || true)
-  # The walk sleeps when it reads unwind tables, and cannot ask meanwhile.
+  # The walk itself may sleep. These events need not have a whole stack.
   own=$(grep -c 'unwind_deferred_run ' "${dir}/switch" || true)
   echo "trace: ${all} events, ${own} of the walk, ${whole} stacks up to main"
   all=$((all - own))
@@ -93,7 +93,7 @@ test_trace() {
     fail "trace: not enough whole stacks"
   fi
 
-  # In the order of time, whatever was held back
+  # Events are in time order, although some were held back.
   sed -n 's/^ *\([0-9]*\.[0-9]*\) .*sched_switch.*/\1/p' "${dir}/switch" > "${dir}/times"
   if ! [ -s "${dir}/times" ] || ! sort -n -c "${dir}/times" 2> "${dir}/log"
   then
@@ -106,18 +106,21 @@ is_tracing() {
   [ -s "${dir}/sleep" ]
 }
 
-# System calls are shown when they have returned, and their record is there then.
+# perf trace shows a system call after its return. Its record has arrived by then.
 test_trace_syscalls() {
   perf trace -e write --call-graph fp,defer -o "${dir}/write" -- \
     dd if=/dev/zero of=/dev/null bs=1 count=200 2> "${dir}/log"
-  if [ "$(grep -c 'write(' "${dir}/write")" -lt 200 ] || grep -q '\[deferred\]' "${dir}/write"
+  # The caller of each write, too
+  if [ "$(grep -c 'write(' "${dir}/write")" -lt 200 ] ||
+     [ "$(grep -c '^ .* (/.*)$' "${dir}/write")" -lt 200 ] ||
+     grep -q '\[deferred\]' "${dir}/write"
   then
     cat "${dir}/log"
     head -n 40 "${dir}/write"
     fail "trace: system calls without their user callchain"
   fi
 
-  # Nobody waits for the record of a system call that does not return.
+  # perf trace does not wait for the record of a system call that does not return.
   perf trace --call-graph fp,defer -o "${dir}/sleep" -- sleep 20 2> "${dir}/log" &
   pids="${pids} $!"
   if ! wait_for 60 is_tracing || ! kill -0 $!

@@ -74,10 +74,11 @@ test_groups() {
   record_whole "leader sampling" "${record_events[@]}" -e '{cpu-clock,page-faults}:S' \
     -- "${workload[@]}"
 
-  # An event that has no user callchain asks for nothing.
+  # An event without a user callchain does not ask for deferral.
   record_whole "with an event of the kernel" "${record_events[@]}" -e cpu-clock:k -e task-clock \
     -- "${workload[@]}"
-  if perf evlist -v -i "${data}" | grep '^cpu-clock:k' | grep -q 'defer_callchain'
+  perf evlist -v -i "${data}" | grep '^cpu-clock:k' > "${dir}/attr" || fail "no event :k"
+  if grep -q 'defer_callchain' "${dir}/attr"
   then
     fail ":k asks for deferral"
   fi
@@ -120,12 +121,14 @@ test_report_pipe() {
   fi
 }
 
-# Where tasks went to sleep, and what they did there
+# The stacks with which tasks went to sleep
 test_off_cpu() {
   local all whole
 
   perf record -B -e sched:sched_switch --exclude-perf -a --call-graph fp,defer -o "${data}" \
     -- perf bench sched pipe -l 500 > "${dir}/log" 2>&1
+  perf evlist -v -i "${data}" | grep -q 'defer_callchain: 1' ||
+    fail "off-CPU: no event asks for deferral"
   perf script -i "${data}" --comm sched-pipe -F comm,ip,sym > "${dir}/script" 2> "${dir}/log"
   all=$(grep -c '^sched-pipe' "${dir}/script" || true)
   whole=$(grep -c ' main$' "${dir}/script" || true)

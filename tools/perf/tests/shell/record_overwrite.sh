@@ -15,14 +15,14 @@ dir=$(mktemp -d /tmp/__perf_test.overwrite.XXXXX)
 . "${shelldir}"/lib/callchain_deferred.sh
 
 data="${dir}/perf.data"
-# Buffers that are overwritten several times in a second. Maps are written after the
-# samples, and time tells that they are older.
+# The buffers are small, so they are overwritten several times a second. perf writes the
+# maps after the samples, so the samples need times (-T).
 record=(perf record -B -T -e cpu-clock -F 2000 -m 4)
 
-# In percent of the deferred samples of a snapshot that must find their record
+# Percentage of the deferred samples of a snapshot that must have a record
 min_merged=90
 
-# May anything be expected here? From here on a failure is a failure.
+# Skips the test if the kernel has no attr.overwrite. Later failures count.
 check_support() {
   if ! perf record -v -e cpu-clock --overwrite -o "${data}" -- true > "${dir}/log" 2>&1
   then
@@ -33,7 +33,7 @@ check_support() {
   if grep -q 'The kernel does not move data_tail' "${dir}/log"
   then
     grep -q 'write_backward: 1' <(perf evlist -v -i "${data}") ||
-      give_up "no write_backward where the kernel lacks the better way"
+      give_up "no write_backward on a kernel without attr.overwrite"
     skip "the kernel has no attr.overwrite"
   fi
 }
@@ -61,9 +61,10 @@ test_options() {
   check_attr "no overwrite" sample_id_all '[a-z_]*\(overwrite\|backward\)' \
     perf record -e cpu-clock
 
-  if perf record -e cpu-clock --overwrite=forward -o "${data}" -- true 2> "${dir}/log"
+  if perf record -e cpu-clock --overwrite=forward -o "${data}" -- true 2> "${dir}/log" ||
+     ! grep -q -- "--overwrite takes 'backward' or nothing" "${dir}/log"
   then
-    fail "--overwrite takes anything"
+    fail "--overwrite accepts an invalid value"
   fi
 }
 
@@ -96,7 +97,7 @@ test_snapshots() {
     sample_times "${file}" > "${dir}/times"
     nr=$(wc -l < "${dir}/times")
     echo "snapshot of ${nr} samples"
-    # What is written after the end may be little, it is the last one.
+    # The last snapshot, which perf writes at the end, may be small.
     if [ "${nr}" -lt 10 ] && [ "${file}" != "$(tail -n 1 "${dir}/files")" ]
     then
       cat "${dir}/log"
@@ -110,15 +111,16 @@ test_snapshots() {
       fail "two snapshots have the same samples"
     fi
     last=$(tail -n 1 "${dir}/times")
-    if perf report --stats -i "${file}" 2> /dev/null | grep -q 'LOST'
+    perf report --stats -i "${file}" > "${dir}/stats" 2> /dev/null || fail "no statistics"
+    if grep -q 'LOST' "${dir}/stats"
     then
-      perf report --stats -i "${file}"
+      cat "${dir}/stats"
       fail "samples were lost around a snapshot"
     fi
   done < "${dir}/files"
 }
 
-# The old way still works; its files are the other way round.
+# write_backward still works; its files have the newest sample first.
 test_backward() {
   local file
 
@@ -135,7 +137,8 @@ test_backward() {
   fi
 }
 
-# Those whose record is not there are shown as such, not as an address, and counted.
+# Samples without their record are shown with [deferred], not with an address, and are
+# counted.
 check_deferred() {
   local what=$1 file=$2 requested merged missing
 
@@ -147,7 +150,7 @@ check_deferred() {
   if [ "${requested}" -lt 10 ] || [ $((merged * 100)) -lt $((requested * min_merged)) ]
   then
     cat "${dir}/stats"
-    fail "${what}: not stitched"
+    fail "${what}: too few samples merged"
   fi
   if [ $(($(stat_of "${dir}/stats" "pending at the end") +
           $(stat_of "${dir}/stats" unmatched))) != "${missing}" ]
@@ -178,7 +181,7 @@ test_record_overwritten() {
 
   if [ "$(nproc)" -lt 2 ]
   then
-    echo "there is one CPU only, that part is not run"
+    echo "there is only one CPU: the test of an overwritten record is not run"
     return
   fi
 
@@ -215,7 +218,7 @@ has_leaf() {
 test_top() {
   local keys
 
-  # It reads keys, and would end at the end of its input.
+  # perf top reads keys, and would exit at the end of its input.
   mkfifo "${dir}/keys"
   exec {keys}<> "${dir}/keys"
   start_loop
@@ -238,7 +241,7 @@ then
   test_deferred
   test_record_overwritten
 else
-  echo "no deferred user callchains here, that part is not run"
+  echo "no deferred user callchains: their test is not run"
 fi
 test_top
 

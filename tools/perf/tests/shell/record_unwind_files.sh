@@ -7,15 +7,17 @@ set -e
 dir=$(mktemp -d /tmp/__perf_test.unwind_files.XXXXX)
 # shellcheck source=lib/callchain_deferred.sh
 . "$(dirname "$0")"/lib/callchain_deferred.sh
+# shellcheck source=lib/unwind_tables.sh
+. "$(dirname "$0")"/lib/unwind_tables.sh
 
 data="${dir}/perf.data"
 base=(perf --buildid-dir "${dir}/cache" record -o "${data}" -e cpu-clock:u --call-graph "fp,defer")
 record=("${base[@]}" -v --unwind-tables)
 
-# What has call frame information
+# A program with call frame information
 program=$(readlink -f /usr/bin/python3)
 
-# Maps each FILE given as code, says so by a file, and stays.
+# Maps each FILE as code, creates the first file when done, and sleeps.
 map_files='
 import mmap, os, sys, time
 maps = []
@@ -42,11 +44,11 @@ check_support() {
   callchain_deferred_supported
 
   "${record[@]}" -- true > "${dir}/log" 2>&1 || give_up "cannot record"
-  ! grep -q '^WARNING: No unwind tables: the kernel takes none' "${dir}/log" ||
+  ! grep -q '^WARNING: No unwind tables: the kernel does not support them' "${dir}/log" ||
     skip "the kernel takes no unwind tables"
 }
 
-# start_map FILE...: a process that has mapped them. Its pid is in $!.
+# start_map FILE...: starts a process that maps them. Its pid is in $!.
 start_map() {
   rm -f "${dir}/mapped"
   "${program}" -c "${map_files}" "${dir}/mapped" "$@" &
@@ -62,7 +64,7 @@ tables_of() {
   sed -n 's/^Unwind tables: \([0-9]*\) files.*/\1/p' "${dir}/log"
 }
 
-# Ends when the log has a line of that kind.
+# Waits until the log has a matching line.
 until='until grep -q "$1" "$2"; do sleep 0.1; done'
 
 # has_tables WHAT
@@ -94,9 +96,11 @@ test_cached() {
 
   ! "${base[@]}" --unwind-tables=some -- true > "${dir}/log" 2>&1 ||
     fail "--unwind-tables=some is accepted"
+  grep -q -- "--unwind-tables takes 'cached' or nothing" "${dir}/log" ||
+    fail "--unwind-tables=some: no reason is given"
 }
 
-# not_stored WHAT COMMAND...: tables, but none for the cache
+# not_stored WHAT COMMAND...: supplies tables, but puts none into the cache
 not_stored() {
   local what=$1
   shift
@@ -140,6 +144,8 @@ test_purge() {
   printf '[sframe]\n\tcache-size = some\n' > "${dir}/config"
   ! PERF_CONFIG="${dir}/config" "${sframe[@]}" cache size > "${dir}/log" 2>&1 ||
     fail "sframe.cache-size = some is accepted"
+  grep -q 'sframe.cache-size: not a size' "${dir}/log" ||
+    fail "sframe.cache-size = some: no reason is given"
 }
 
 # Build-ids are read in the mount namespace of the task.
@@ -150,7 +156,7 @@ test_namespace() {
   libc=$(readlink -f "${libc}")
   if [ "$(id -u)" != 0 ] || ! unshare -m true 2> /dev/null
   then
-    echo "Mount namespaces are not tested: they take root"
+    echo "Mount namespaces are not tested: they require root"
     return
   fi
 
@@ -203,7 +209,7 @@ os.read(fd, 24)
 open(sys.argv[3], "w").close()
 time.sleep(600)'
 
-# has_ended PID: without a thread that is left
+# has_ended PID: no thread of the process is left
 has_ended() {
   local tasks=(/proc/"$1"/task/*)
 
@@ -212,7 +218,7 @@ has_ended() {
   }
 }
 
-# ends COMMAND...: within some time. One that cannot even be killed is left to itself.
+# ends COMMAND...: the command ends within two minutes. Otherwise it gets SIGKILL.
 ends() {
   local pid
 
@@ -228,7 +234,7 @@ ends() {
   return 1
 }
 
-# A file that nobody can open. Others follow, and the session ends.
+# If a file cannot be opened, other files still get tables, and the session ends.
 test_hang() {
   local holder
 
@@ -247,15 +253,15 @@ test_hang() {
   # shellcheck disable=SC2016
   ends "${record[@]}" -N -a -- timeout 60 "${BASH}" -c '
     until [ -e "$1" ]; do sleep 0.1; done' bash "${dir}/asked" ||
-    fail "a file that does not answer holds the session"
+    fail "a file that does not answer blocks the session"
   test -e "${dir}/asked" || fail "nobody has opened the file that does not answer"
   has_tables "a file that does not answer"
   grep -q 'threads for unwind tables still wait' "${dir}/log" ||
-    fail "no word about a file that does not answer"
+    fail "no message about a file that does not answer"
   stop_tasks
 }
 
-# A FUSE server with one file, which takes requests and does not answer when it is told to
+# A FUSE server with one file. Once the file "deaf" exists, it does not answer requests
 fuse='
 import ctypes, os, stat, struct, sys
 data = open(sys.argv[1], "rb").read()
@@ -293,7 +299,7 @@ while True:
         continue
     os.write(fd, struct.pack("<IiQ", 16 + len(reply), 0, unique) + reply)'
 
-# Files of FUSE are not opened: a server that takes a request may keep perf for ever.
+# perf must not open files on FUSE: a server that does not answer would block perf.
 test_fuse() {
   local server
 
@@ -312,9 +318,9 @@ test_fuse() {
   start_map "${dir}/fuse/program"
   touch "${dir}/deaf"
   ends "${record[@]}" -N -p $! -- timeout 60 "${BASH}" -c "${until}" bash \
-    '/fuse/program' "${dir}/log" || fail "a FUSE server that does not answer holds the session"
+    '/fuse/program' "${dir}/log" || fail "a FUSE server that does not answer blocks the session"
   grep -q '^No unwind table for .*/fuse/program: on a FUSE file system' "${dir}/log" ||
-    fail "no word about a file of FUSE"
+    fail "no message about a file of FUSE"
   [ ! -e "${dir}/taken" ] || fail "a FUSE server was asked"
   stop_tasks
   umount -l "${dir}/fuse"
@@ -327,7 +333,7 @@ test_overlay() {
   mkdir "${dir}/overlays" "${dir}/merged1" "${dir}/merged2"
   if ! mount -t tmpfs tmpfs "${dir}/overlays" 2> /dev/null
   then
-    echo "Overlays are not tested: they take root"
+    echo "Overlays are not tested: they require root"
     return
   fi
   mkdir "${dir}/overlays/lower"
@@ -346,7 +352,7 @@ test_overlay() {
 
   start_map "${dir}/merged1/program" "${dir}/merged2/program"
   "${record[@]}" -v -N -p $! -- timeout 60 "${BASH}" -c "${until}" bash \
-    'is the same below another overlay' "${dir}/log" > "${dir}/log" 2>&1 || true
+    'has the table of the same file below another overlay' "${dir}/log" > "${dir}/log" 2>&1 || true
   if [ "$(grep -c '^Unwind table for .*/merged[12]/program' "${dir}/log")" != 1 ] ||
      ! grep -q '^Unwind tables: .* 1 shared by overlays' "${dir}/log"
   then
@@ -363,7 +369,7 @@ has_thread() {
   [ ${#tasks[@]} -gt 1 ]
 }
 
-# What is mapped on one CPU may run on another.
+# A file that is mapped on one CPU may be executed on another.
 test_cpu() {
   local perf_pid
 
@@ -390,21 +396,21 @@ test_cpu() {
   stop_tasks
 }
 
-# Ends when it is killed, and has nothing to wait for.
+# Runs until it is killed, and never sleeps.
 loop='
 import sys
 while True:
     sorted(range(2000), key=lambda x: -x)'
 
-# short_share: in percent, of the stacks that lead through the one file without a table
+# short_share: the percentage of stacks that lead through the one file without a table
 short_share() {
   local warning='^WARNING: 1 of [0-9]* files have no unwind table (too large)\.'
 
   sed -n "s/${warning} \\([0-9]*\\)[0-9.]* % .*/\\1/p" "${dir}/log"
 }
 
-# same_name HERE THERE: programs that the file runs, and the other one of the same name,
-# which has no table
+# same_name HERE THERE: python code for the file with a table, and for the other file
+# with the same name, which has no table
 same_name() {
   local here there
 
@@ -426,42 +432,28 @@ same_name() {
   stop_tasks
 }
 
-# A name in two mount namespaces, as of containers: only one file has a table.
+# The same name in two mount namespaces, as in containers: only one file has a table.
 test_same_name() {
   local wait='import time; time.sleep(600)'
 
   if [ "$(id -u)" != 0 ] || ! unshare -m true 2> /dev/null
   then
-    echo "Mount namespaces are not tested: they take root"
+    echo "Mount namespaces are not tested: they require root"
     return
   fi
 
   cp "${program}" "${dir}/same"
-  # The section of call frame information has an absurd size.
-  "${program}" - "${program}" "${dir}/damaged" << 'PYTHON' || give_up "cannot damage a program"
-import shutil, struct, sys
-shutil.copy(sys.argv[1], sys.argv[2])
-with open(sys.argv[2], "r+b") as file:
-    data = file.read()
-    shoff, = struct.unpack_from("<Q", data, 40)
-    size, number, names = struct.unpack_from("<HHH", data, 58)
-    sections = [struct.unpack_from("<IIQQQQ", data, shoff + i * size) for i in range(number)]
-    for i, section in enumerate(sections):
-        start = sections[names][4] + section[0]
-        if data[start:data.index(b"\0", start)] == b".eh_frame":
-            file.seek(shoff + i * size + 32)
-            file.write(struct.pack("<Q", 1 << 40))
-PYTHON
+  damage_program "${dir}/damaged"
 
   same_name "${loop}" "${wait}"
   [ "$(short_share)" = 0 ] || {
     grep WARNING "${dir}/log" || true
-    fail "a file is taken for one of the same name that has no table"
+    fail "a file is confused with the file of the same name that has no table"
   }
   same_name "${wait}" "${loop}"
   [ "$(short_share)" -ge 90 ] 2> /dev/null || {
     grep WARNING "${dir}/log" || true
-    fail "a file without a table is taken for one of the same name"
+    fail "a file without a table is confused with the file of the same name"
   }
 }
 
@@ -478,11 +470,11 @@ test_late() {
     '^Unwind table for .*/late: [0-9]* bytes' "${dir}/log" > "${dir}/log" 2>&1 ||
     fail "late: cannot attach"
   stop_tasks
-  grep "${late} [0-9.]* % of [1-9][0-9]* user stacks" "${dir}/log" || {
+  grep "${late} In this time [0-9.]* % of [1-9][0-9]* user stacks" "${dir}/log" || {
     grep nwind "${dir}/log" || true
-    fail "no word about stacks before a table came"
+    fail "no message about stacks before a table came"
   }
-  ! grep -q "${late} 100.0 %" "${dir}/log" || fail "a table that came does not count"
+  ! grep -q "${late} In this time 100.0 %" "${dir}/log" || fail "all stacks count as without a table, although it came"
 }
 
 check_support

@@ -7,12 +7,14 @@ set -e
 dir=$(mktemp -d /tmp/__perf_test.unwind_tables.XXXXX)
 # shellcheck source=lib/callchain_deferred.sh
 . "$(dirname "$0")"/lib/callchain_deferred.sh
+# shellcheck source=lib/unwind_tables.sh
+. "$(dirname "$0")"/lib/unwind_tables.sh
 
 data="${dir}/perf.data"
 record=(perf --buildid-dir "${dir}/cache" record -v -B -e cpu-clock:u -F 499
         --call-graph "fp,defer" -o "${data}")
 
-# In percent of the samples: with tables, and without if they are of any use
+# Whole stacks in percent: the minimum with tables, and the maximum without
 min_with=95
 max_without=50
 min_samples=100
@@ -26,7 +28,7 @@ def work():
     while time.monotonic() < end:
         sorted(range(2000), key=lambda x: -x)
 work()'
-# What it maps after it has started
+# Uses a library that it maps after the start
 late='
 import sys, time, bz2
 def work():
@@ -50,7 +52,7 @@ print("\n".join(sorted(files)))')
     give_up "cannot make tables: $(cat "${dir}/log")"
 }
 
-# Ends when the log has a line of that kind.
+# Waits until the log has a matching line.
 until='until grep -q "$1" "$2"; do sleep 0.1; done'
 
 check_support() {
@@ -61,18 +63,18 @@ check_support() {
 
   fill_cache
   "${record[@]}" --unwind-tables -- true > "${dir}/log" 2>&1 || give_up "cannot record"
-  if grep -q '^WARNING: No unwind tables: the kernel takes none' "${dir}/log"
+  if grep -q '^WARNING: No unwind tables: the kernel does not support them' "${dir}/log"
   then
     skip "the kernel takes no unwind tables"
   fi
   if ! grep -q '^Unwind tables: [1-9]' "${dir}/log"
   then
     cat "${dir}/log"
-    give_up "no table was handed over"
+    give_up "no table was supplied"
   fi
 }
 
-# share_of WHAT: in percent, of the samples whose stack begins where the program does
+# share_of WHAT: sets share, the percentage of stacks that reach the program's start
 share_of() {
   perf script -i "${data}" -F comm,ip,sym > "${dir}/script" 2> "${dir}/log2" || {
     cat "${dir}/log2"
@@ -94,7 +96,7 @@ share_of() {
 
 check_with() {
   share_of "$1"
-  grep '^Unwind tables:' "${dir}/log" || fail "$1: no word about tables"
+  grep '^Unwind tables:' "${dir}/log" || fail "$1: no message about tables"
   if [ "${share}" -lt ${min_with} ]
   then
     tail -n 40 "${dir}/script"
@@ -140,8 +142,8 @@ test_without() {
   "${record[@]}" --no-unwind-tables -- "${program}" -c "${loop}" 2 > "${dir}/log" 2>&1 ||
     fail "cannot record without tables"
   share_of "without tables"
-  ! grep -q '^Unwind tables:' "${dir}/log" || fail "tables are handed over without being wanted"
-  # shellcheck disable=SC2154 # The library counts.
+  ! grep -q '^Unwind tables:' "${dir}/log" || fail "--no-unwind-tables supplies tables"
+  # shellcheck disable=SC2154 # The library sets err.
   if [ ${err} = 0 ] && [ "${share}" -ge ${min_with} ]
   then
     skip "${program} has frame pointers or an SFrame section"
@@ -149,7 +151,7 @@ test_without() {
   [ "${share}" -le ${max_without} ] || fail "without tables: ${share}% are whole"
 }
 
-# has_tables WHAT COMMAND, has_no_tables WHAT COMMAND: -v tells.
+# has_tables WHAT COMMAND, has_no_tables WHAT COMMAND: check the output of -v.
 has_tables() {
   local what=$1
   shift
@@ -166,7 +168,7 @@ has_no_tables() {
   ! grep -q '^Unwind tables: ' "${dir}/log" || fail "${what}: unwind tables"
 }
 
-# With deferred callchains, and not with others
+# The default: tables with deferred callchains, and no tables with others
 test_default() {
   local any=(perf --buildid-dir "${dir}/cache" record -B -e cpu-clock:u -o "${data}")
 
@@ -195,16 +197,16 @@ test_config() {
   unset PERF_CONFIG
 }
 
-# It does not do nothing without a word, but a configuration is for all sessions.
+# An option without effect must warn. A configuration must not: it is for all sessions.
 test_reason() {
   perf record -o "${data}" -e cpu-clock:u --unwind-tables -- true > "${dir}/log" 2>&1 ||
     fail "cannot record without callchains"
   grep -q '^WARNING: No unwind tables: no callchains' "${dir}/log" ||
-    fail "no word about no callchains"
+    fail "no message about no callchains"
   perf record -o "${data}" -e cpu-clock:u --call-graph fp --unwind-tables -- true \
     > "${dir}/log" 2>&1 || fail "cannot record callchains"
   grep -q '^WARNING: No unwind tables: user callchains are not deferred' "${dir}/log" ||
-    fail "no word about callchains that are not deferred"
+    fail "no message about callchains that are not deferred"
 
   printf '[record]\n\tunwind-tables = true\n' > "${dir}/config"
   PERF_CONFIG="${dir}/config" perf record -o "${data}" -e cpu-clock:u -- true \
@@ -213,27 +215,14 @@ test_reason() {
   PERF_CONFIG="${dir}/config" perf record -v -o "${data}" -e cpu-clock:u -- true \
     > "${dir}/log" 2>&1 || fail "cannot record with a configuration"
   grep -q '^No unwind tables: no callchains' "${dir}/log" ||
-    fail "-v has no word about a configuration without effect"
+    fail "-v has no message about a configuration without effect"
 }
 
 # A program whose section of call frame information has an absurd size
 test_uncovered() {
   local warning='^WARNING: 1 of [0-9]* files have no unwind table (too large)\.'
 
-  "${program}" - "${program}" "${dir}/damaged" << 'PYTHON' || give_up "cannot damage a program"
-import shutil, struct, sys
-shutil.copy(sys.argv[1], sys.argv[2])
-with open(sys.argv[2], "r+b") as file:
-    data = file.read()
-    shoff, = struct.unpack_from("<Q", data, 40)
-    size, number, names = struct.unpack_from("<HHH", data, 58)
-    sections = [struct.unpack_from("<IIQQQQ", data, shoff + i * size) for i in range(number)]
-    for i, section in enumerate(sections):
-        start = sections[names][4] + section[0]
-        if data[start:data.index(b"\0", start)] == b".eh_frame":
-            file.seek(shoff + i * size + 32)
-            file.write(struct.pack("<Q", 1 << 40))
-PYTHON
+  damage_program "${dir}/damaged"
   perf --buildid-dir "${dir}/cache" record -N -e cpu-clock:u -F 499 -g --unwind-tables \
     -o "${data}" -- \
     "${dir}/damaged" -c "${loop}" 1 > "${dir}/log" 2>&1 || fail "cannot record a damaged program"
@@ -247,14 +236,14 @@ PYTHON
     -o "${data}" -- \
     "${dir}/damaged" -c "${loop}" 0 > "${dir}/log" 2>&1 || fail "cannot record a damaged program"
   grep -q "${warning} User" "${dir}/log" ||
-    fail "-B: no word about a file without a table"
+    fail "-B: no message about a file without a table"
 }
 
-# Where a file was there may be anything, which is not to be opened.
+# perf must not open what has taken the place of a removed file.
 test_replaced() {
   local caps=-sys_admin,-checkpoint_restore without=() pid writer
 
-  # What has these capabilities finds the file by its mapping.
+  # A process with these capabilities can open the file through its mapping.
   if [ "$(id -u)" = 0 ]
   then
     without=(setpriv "--bounding-set=${caps}" "--inh-caps=${caps}")
@@ -310,11 +299,11 @@ use(program)' "${dir}/reused" > "${dir}/log" 2>&1 || fail "cannot record"
      [ "$(grep -c '^No unwind table for .*/reused: not a program' "${dir}/log")" != 1 ]
   then
     cat "${dir}/log"
-    fail "a file that is another one now is not looked at once"
+    fail "each content of a changed file is not examined exactly once"
   fi
 }
 
-# has_deaf_thread PID: one that takes no signals. perf has other threads.
+# has_deaf_thread PID: a thread blocks signals. Other threads of perf may not.
 has_deaf_thread() {
   local task mask
 
@@ -335,7 +324,7 @@ test_signals() {
   "${record[@]}" --unwind-tables -- sleep 600 > "${dir}/log" 2>&1 &
   pid=$!
   pids="${pids} ${pid}"
-  wait_for 30 has_deaf_thread "${pid}" || fail "the thread of perf takes signals"
+  wait_for 30 has_deaf_thread "${pid}" || fail "no thread of perf blocks signals"
   kill -INT "${pid}"
   wait "${pid}" || true
 }

@@ -29,8 +29,8 @@ record() {
   fi
 }
 
-# record_deferred WHAT COMMAND: the same, of a tool that leaves the kind of callchain
-# to the configuration.
+# record_deferred WHAT COMMAND: the same, for a tool that takes the kind of callchain
+# from the configuration.
 record_deferred() {
   record "$@"
   if ! perf evlist -v -i "${data}" | grep -q 'defer_callchain: 1'
@@ -40,8 +40,8 @@ record_deferred() {
   count_missing "$1"
 }
 
-# count_missing WHAT: how many samples lack their user part? What is compared below
-# hides them, so there must be few: one for each task that sleeps at the end.
+# count_missing WHAT: counts samples without their user part, such as those of tasks
+# that sleep at the end. The comparison below hides them, so most samples must have it.
 count_missing() {
   local requested merged
 
@@ -75,8 +75,8 @@ same_as_merged() {
     then
       fail "${what}: ${hidden} samples of ${file} lack their user part, not ${missing}"
     fi
-    # Names of files, what is marked as missing, and shares of all events: the records
-    # of deferred callchains are events, too
+    # Remove names of files, [deferred] entries, and percentages of all events, which
+    # include the records of deferred callchains.
     sed -i -e "s,${file},FILE,g" -e '/^[[:space:]]*0 \[deferred\]/d' -e 's/ <- \[deferred\]//' \
         -e '/^ *INFO: .*% lost events/d' "${file}.out"
   done
@@ -97,9 +97,9 @@ test_sched() {
 }
 
 test_lock() {
-  # It asks for frame pointers, and a few entries, itself.
-  record "lock" perf lock record -g -o "${data}" -- perf bench sched messaging -g 2
-  same_as_merged "lock contention" 1 bash -c "perf lock contention -i FILE 2>&1"
+  # perf lock always asks for frame pointers and a few entries.
+  record "lock" perf lock record -g -o "${data}" -- perf bench sched messaging -p -g 4
+  same_as_merged "lock contention" 3 bash -c "perf lock contention -i FILE 2>&1"
 }
 
 test_kwork() {

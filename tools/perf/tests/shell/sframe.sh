@@ -23,16 +23,16 @@ check_support() {
 
   if ! perf check feature -q dwarf
   then
-    # What a perf without libdw says is all that there is to test.
+    # Without libdw, only the error message can be tested.
     ! "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || give_up "tables without libdw"
-    grep -q 'built without libdw' "${dir}/log" || give_up "no word about libdw"
+    grep -q 'built without libdw' "${dir}/log" || give_up "no message about libdw"
     skip "perf was built without libdw"
   fi
 }
 
-# What else is compared where it is installed, and how much of it must be the same.
-# Hand-written assembly, of which libcrypto has a good deal, computes its CFA by
-# expressions that no table can have.
+# Other files to compare if they are installed, and the percentage that must be the
+# same. libcrypto has much hand-written assembly, whose CFA is an expression that SFrame
+# does not support.
 installed="libc.so.6:99.9 libstdc++.so.6:99.9 libcrypto.so.3:90 cc1:99.9 python3:99.9 git:99.9"
 
 # enough WHAT [MIN]: a number in front of "% WHAT" in the log is at least MIN.
@@ -61,14 +61,14 @@ test_show() {
   grep -q '^SFrame version 3 for AMD64' "${dir}/log" || fail "no header is shown"
   grep -q 'cfa rsp+8 ra \*(cfa-8) fp same' "${dir}/log" || fail "no rule is shown"
 
-  # The same, made on the way.
+  # The same table, made by 'show'.
   "${sframe[@]}" show -g "${program}" > "${dir}/log2" 2>&1 || fail "cannot show a program"
   cmp -s <(tail -n +2 "${dir}/log") <(tail -n +2 "${dir}/log2") ||
     fail "a table and a program are shown differently"
 
   head -c 1000 "${dir}/table" > "${dir}/cut"
   ! "${sframe[@]}" show "${dir}/cut" > "${dir}/log" 2>&1 || fail "half a table is shown"
-  grep -q damaged "${dir}/log" || fail "no word about a table that was cut"
+  grep -q damaged "${dir}/log" || fail "no message about a table that was cut"
 }
 
 test_check() {
@@ -77,7 +77,7 @@ test_check() {
     fail "a table is different: $(cat "${dir}/log")"
   enough same || fail "too little is the same: $(cat "${dir}/log")"
 
-  # The last rows of all, with other offsets: a table that lies.
+  # Make the table wrong: change an offset of the last row.
   size=$(stat -c %s "${dir}/table")
   cp "${dir}/table" "${dir}/wrong"
   last=$(tail -c 1 "${dir}/wrong" | od -An -tu1)
@@ -121,10 +121,10 @@ test_parts() {
     fail "a table is different: $(cat "${dir}/log")"
   cat "${dir}/log"
   grep -q ': 48 bytes described, 33.333% same, signal 0, missing 32, ' "${dir}/log" ||
-    fail "what was left out is not missing"
+    fail "code that libdw does not get is not counted as missing"
   grep -q ', unread 32; 37.500% of 128 executable bytes described$' "${dir}/log" ||
     fail "code without call frame information does not count"
-  grep -q ' unread: no rule$' "${dir}/log" || fail "what was left out is not shown"
+  grep -q ' unread: no rule$' "${dir}/log" || fail "code that libdw does not get is not shown"
 
   # All of it is left out, so that there is no table.
   sed -i '/^good:/,/cfi_endproc/d' "${dir}/parts.s"
@@ -133,7 +133,7 @@ test_parts() {
   "${sframe[@]}" check "${dir}/parts.so" > "${dir}/log" 2>&1 ||
     fail "a file without a table is not compared: $(cat "${dir}/log")"
   grep -q ': 32 bytes described, 0.000% same, signal 0, missing 32, .*; 28.571% of 112 ' \
-    "${dir}/log" || fail "all of it is not missing: $(cat "${dir}/log")"
+    "${dir}/log" || fail "not all code is counted as missing: $(cat "${dir}/log")"
 }
 
 # find_installed NAME: the path of a program, of a part of the compiler, or a library
@@ -175,15 +175,15 @@ test_cache() {
   grep -q '^1 files: 1 tables made, 0 in the cache' "${dir}/log" || fail "no table was made"
   "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot find a table"
   grep -q '^1 files: 0 tables made, 1 in the cache' "${dir}/log" ||
-    fail "a table was made in vain"
+    fail "a table was made although it is in the cache"
 
   table=$(find "${dir}/cache/.sframe" -type f)
-  cmp -s "${table}" "${dir}/table" || fail "another table is in the cache"
+  cmp -s "${table}" "${dir}/table" || fail "the table in the cache is different"
   "${sframe[@]}" cache list > "${dir}/log" || fail "cannot list the cache"
   grep -q "^$(basename "$(dirname "${table}")")$(basename "${table}") " "${dir}/log" ||
     fail "a table is not listed"
   grep -q "^1 tables, $(stat -c %s "${table}") bytes, 0 stale" "${dir}/log" ||
-    fail "the cache has another size"
+    fail "the size of the cache is wrong"
 
   truncate -s -1 "${table}"
   "${sframe[@]}" cache size > "${dir}/log" || fail "cannot tell the size of the cache"
@@ -192,8 +192,8 @@ test_cache() {
   grep -q '^1 files: 1 tables made' "${dir}/log" || fail "a table that was cut is used"
   cmp -s "${table}" "${dir}/table" || fail "a table that was cut is still there"
 
-  # Another file with the same build-id. The CFA is another one, by the bytes of the
-  # first CIE: DW_CFA_def_cfa rsp+8, DW_CFA_offset rip at CFA-8.
+  # A different file with the same build-id. Its first CIE has a different CFA. The
+  # bytes of the CIE are DW_CFA_def_cfa rsp+8, DW_CFA_offset rip at CFA-8.
   cp "${program}" "${dir}/changed"
   at=$(LC_ALL=C grep -abo -P -m 1 '\x0c\x07\x08\x90\x01' "${program}" | head -n 1 | cut -d: -f1)
   [ -n "${at}" ] || give_up "no CIE is found"
@@ -216,7 +216,7 @@ test_cache() {
     "${sframe[@]}" build "${dir}/moved" > "${dir}/log" 2>&1 ||
       fail "cannot make a table of a moved section: $(cat "${dir}/log")"
     grep -q '^1 files: 1 tables made, 0 in the cache' "${dir}/log" ||
-      fail "a table of another file is taken for its build-id"
+      fail "the table of another file with the same build-id is used"
     "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot make it again"
   fi
 
@@ -230,7 +230,7 @@ test_cache() {
   grep -q '^1 tables removed, .*; 0 bytes are left' "${dir}/log" || fail "the cache is too large"
 }
 
-# fill_cache: there is nothing but the table of the program in it
+# fill_cache: after this, the cache contains only the table of the program
 fill_cache() {
   rm -rf "${dir}/cache"
   "${sframe[@]}" build "${program}" > "${dir}/log" 2>&1 || fail "cannot fill the cache"
@@ -242,7 +242,7 @@ is_made_anew() {
   grep -q '^1 files: 1 tables made, 0 in the cache' "${dir}/log" || fail "$1: it is used"
 }
 
-# A table is believed, so it must be nobody else's.
+# perf trusts the tables, so they must not belong to another user.
 test_owner() {
   echo "A cache of someone else"
   fill_cache
@@ -295,25 +295,25 @@ test_many() {
   ln -s many "${dir}/link"
   "${sframe[@]}" build "${dir}/link" > "${dir}/log" 2>&1 || fail "cannot follow a link"
   grep -q '^16 files: 0 tables made, 8 in the cache, 8 skipped, 0 failed' "${dir}/log" ||
-    fail "other numbers behind a link: $(cat "${dir}/log")"
+    fail "wrong numbers for a link to a directory: $(cat "${dir}/log")"
   mkdir "${dir}/empty"
   for command in build check
   do
     ! "${sframe[@]}" "${command}" "${dir}/empty" > "${dir}/log" 2>&1 ||
       fail "${command}: an empty directory is no error"
-    grep -q 'empty: no files' "${dir}/log" || fail "${command}: no word about an empty directory"
+    grep -q 'empty: no files' "${dir}/log" || fail "${command}: no message about an empty directory"
   done
-  # It does not keep the others from being used.
+  # The other directories must still be used.
   ! "${sframe[@]}" build "${dir}/empty" "${dir}/many" > "${dir}/log" 2>&1 ||
     fail "an empty directory beside another is no error"
   grep -q '^16 files: 0 tables made, 8 in the cache, 8 skipped, 0 failed' "${dir}/log" ||
-    fail "other numbers beside an empty directory: $(cat "${dir}/log")"
+    fail "wrong numbers with an empty directory: $(cat "${dir}/log")"
 
-  # What is named must be a program.
-  ! "${sframe[@]}" build "${dir}/many/text1" > "${dir}/log" 2>&1 || fail "a text has a table"
-  grep -q 'text1: not an ELF file' "${dir}/log" || fail "no word about a text"
-  ! "${sframe[@]}" build "${dir}/many/none" > "${dir}/log" 2>&1 || fail "nothing has a table"
-  grep -q 'none: No such file' "${dir}/log" || fail "no word about a missing file"
+  # A file that is named must be a program.
+  ! "${sframe[@]}" build "${dir}/many/text1" > "${dir}/log" 2>&1 || fail "a text file gets a table"
+  grep -q 'text1: not an ELF file' "${dir}/log" || fail "no message about a text"
+  ! "${sframe[@]}" build "${dir}/many/none" > "${dir}/log" 2>&1 || fail "a missing file gets a table"
+  grep -q 'none: No such file' "${dir}/log" || fail "no message about a missing file"
 }
 
 check_support

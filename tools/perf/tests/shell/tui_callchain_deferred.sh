@@ -12,7 +12,7 @@ dir=$(mktemp -d /tmp/__perf_test.tui_deferred.XXXXX)
 # shellcheck source=lib/callchain_deferred.sh
 . "${shelldir}"/lib/callchain_deferred.sh
 
-# A server of our own, nobody's configuration
+# A separate server, without the user's configuration
 tmux=(tmux -S "${dir}/socket" -f /dev/null)
 nr_rows=30
 
@@ -32,7 +32,7 @@ screen_has() {
   has_ended || { screen && grep -q "$1" "${dir}/screen"; }
 }
 
-# Warnings at the start go with any key.
+# Any key closes the warnings at the start.
 shows_browser() {
   if screen_has Warning:
   then
@@ -46,7 +46,7 @@ press() {
   "${tmux[@]}" send-keys "$@" 2> /dev/null || true
 }
 
-# expect WHAT TEXT: on the screen, and the browser is still there
+# expect WHAT TEXT: the screen shows TEXT, and the browser is still there
 expect() {
   if ! wait_for 60 screen_has "$2" || has_ended
   then
@@ -56,7 +56,7 @@ expect() {
   fi
 }
 
-# start WHAT COMMAND: in a terminal of its own, until its browser is there
+# start WHAT COMMAND: runs it in a new terminal, and waits for its browser
 start() {
   local what=$1
   shift
@@ -77,7 +77,7 @@ select_deferred() {
 
   press E
   expect "$1: [deferred] is not shown" '\[deferred\]' || return 1
-  # A title and the names of the columns are not part of what can be selected.
+  # The title and the names of the columns cannot be selected.
   row=$(grep -n -m 1 '\[deferred\]' "${dir}/screen" | cut -d: -f1)
   press Home
   for _ in $(seq $((row - 3)))
@@ -86,19 +86,19 @@ select_deferred() {
   done
 }
 
-# Tries what can be done at [deferred].
+# Presses keys while [deferred] is selected.
 try_keys() {
   local what=$1
 
-  # Zoom into the kernel and out, which has to work at any place. All is folded then.
+  # Zoom into the kernel and out, which must work on any line. Then all is folded.
   select_deferred "${what}" || return 0
   press k
   expect "${what}: k does not zoom into the kernel" '^Samples:.*DSO: ' || return 0
   press k
   expect "${what}: k does not zoom out" '^Samples:.*: [0-9]*$' || return 0
 
-  # Annotate and zoom into a file have nothing to do. What can be done is offered in
-  # a window, which is left again.
+  # Annotating and zooming into a DSO do nothing here. Enter opens a menu, and Escape
+  # closes it.
   select_deferred "${what}" || return 0
   press a d Enter
   expect "${what}: no menu" 'Exit' || return 0

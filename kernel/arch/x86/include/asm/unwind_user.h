@@ -28,7 +28,7 @@ bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state);
 bool arch_unwind_user_after_call(unsigned long ip);
 bool arch_unwind_user_vdso(const struct vm_area_struct *vma);
 
-/* Is current a 32-bit or x32 program? There are no SFrame sections for those. */
+/* Is current a 32-bit or x32 program? They have no SFrame sections. */
 static inline bool arch_unwind_user_compat(void)
 {
 	return test_thread_flag(TIF_ADDR32);

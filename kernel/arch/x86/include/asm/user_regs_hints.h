@@ -6,13 +6,13 @@
  * Where the user registers are while the entry code runs
  *
  * A profiler's NMI may come at any instruction of the entry code, before pt_regs
- * is complete. x86_user_regs() finds the user's registers nevertheless. What it
- * goes by is the interrupted ip: a hint says for all code from where it stands up
- * to the next hint which registers still hold the user's values, and whether the
- * stack pointer is the kernel's. It is not until the kernel has loaded it, and
- * not any more once it has been restored: user space chooses the value then.
+ * is complete. x86_user_regs() finds the user's registers nevertheless, by the
+ * interrupted ip. A hint is valid from its place up to the next hint. It says which
+ * registers still hold the user's values, and whether the stack pointer is the
+ * kernel's. Before the kernel has loaded the stack pointer, and after it has restored
+ * the user's, user space chooses the value.
  *
- * Where the stack pointer is the kernel's it also says how far pt_regs has been
+ * If the stack pointer is the kernel's, it also shows how much of pt_regs has been
  * pushed, so no hint is needed between the pushes.
  *
  * Hints emit no code. Text without a hint before it is USER_REGS_UNKNOWN.
@@ -22,32 +22,32 @@
  * USER_REGS_UNKNOWN in front of the code: samples there have no user registers then.
  */
 
-/* Nothing can be said. Also what ends the effect of the hint before. */
+/* The registers are not known. Also ends the range of the previous hint. */
 #define USER_REGS_UNKNOWN		0
 
 /*
- * As in all text but .entry.text: called with the stack pointer below a complete
- * pt_regs, or from error_entry or paranoid_entry.
+ * As in all text outside .entry.text: the stack pointer is below a complete pt_regs, or
+ * error_entry or paranoid_entry has called the code.
  */
 #define USER_REGS_KERNEL		1
 
 /*
- * On the way out to user mode: pt_regs on the task's stack is complete and stays
- * so, although most of it may be above the stack pointer by now, or that may be
- * on the trampoline stack or the user's already.
+ * On the way out to user mode: pt_regs on the task's stack is complete and stays so,
+ * although most of it may be below the stack pointer by now. The stack pointer may also
+ * be on the trampoline stack, or be the user's already.
  */
 #define USER_REGS_EXIT			2
 
 /*
- * The end of the way out to user mode and to the kernel: as USER_REGS_EXIT,
- * unless it returns to the kernel from an exception stack.
+ * The end of the way out, to user mode or to the kernel: as USER_REGS_EXIT, unless the
+ * code returns to the kernel from an exception stack.
  */
 #define USER_REGS_IRET			3
 
 /*
- * The frame that the CPU has pushed begins at the top of the entry stack or of
- * an exception stack if it comes from user mode. What is not pushed yet is live.
- * On any other stack pt_regs is complete, on the task's stack.
+ * If the exception came from user mode, the frame that the CPU has pushed is at the top
+ * of the entry stack or of an exception stack. Registers that are not pushed yet are
+ * live. On any other stack, pt_regs on the task's stack is complete.
  */
 #define USER_REGS_IDT			4
 
@@ -58,9 +58,9 @@
 #define USER_REGS_IDT_PUSH		5
 
 /*
- * 64-bit SYSCALL: ip is in cx, flags in r11, the rest is live. sp is live, or
- * saved in the TSS with rsp used as scratch, or rsp is on the task's stack and
- * pt_regs is being pushed.
+ * 64-bit SYSCALL: ip is in cx, flags are in r11, the other registers are live. At first
+ * sp is live. Then it is in the TSS, and rsp is scratch. Then rsp is on the task's
+ * stack, and pt_regs is being pushed.
  */
 #define USER_REGS_SYSCALL		6
 #define USER_REGS_SYSCALL_SP2		7
@@ -72,8 +72,8 @@
 #define USER_REGS_SYSCALL32_PUSH	11
 
 /*
- * SYSENTER: ip is lost, sp is in bp, bp on the user's stack. ax is saved on the
- * entry stack for a while; then rsp is on the task's stack.
+ * SYSENTER: ip is lost, sp is in bp, bp is on the user's stack. At first ax may be on
+ * the entry stack. Then rsp is on the task's stack, as above.
  */
 #define USER_REGS_SYSENTER		12
 #define USER_REGS_SYSENTER_PUSH		13
@@ -95,7 +95,7 @@
 
 /**
  * struct user_regs_hint - What USER_REGS_HINT emits
- * @ip:		Where it stands, relative to this
+ * @ip:		Address of the hint, relative to this field
  * @where:	One of USER_REGS_*
  */
 struct user_regs_hint {
@@ -103,7 +103,7 @@ struct user_regs_hint {
 	u32	where;
 };
 
-/* In the order of the text: the linker takes both from one file after the other. */
+/* Sorted by address: the linker keeps text and hints of the files in the same order. */
 extern const struct user_regs_hint __start_user_regs_hints[];
 extern const struct user_regs_hint __stop_user_regs_hints[];
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What tests of deferred user callchains share. They have "set -e" and a directory
-# for their files in ${dir}, and end with finish.
+# Functions for tests of deferred user callchains. A test has "set -e" and a directory
+# for its files in ${dir}, and ends with finish.
 
 # shellcheck disable=SC2154 # The test has shelldir, dir, and data.
 
@@ -12,7 +12,7 @@ pids=
 
 cleanup() {
   stop_tasks
-  # What else a test has to clean up
+  # A test can have a cleanup of its own.
   ! declare -F test_cleanup > /dev/null || test_cleanup
   rm -rf "${dir}"
   trap - EXIT TERM INT
@@ -41,7 +41,7 @@ fail() {
   err=1
 }
 
-# What is not there is no fault of what is tested, but no reason to go on.
+# Ends the test with a failure, if the rest cannot run without this step.
 give_up() {
   fail "$1"
   finish
@@ -92,11 +92,11 @@ stat_of() {
   END { print n + 0 }' "$1"
 }
 
-# Stacks with these functions in this order in ${dir}/script, which has a line for
-# each sample, one for each entry, and an empty one. Samples without their user part
-# have a marker there.
+# check_script WHAT [MIN]: are there enough whole stacks of leaf() in ${dir}/script? It
+# has a line for each sample, a line for each entry, and an empty line. Samples without
+# their user part have the entry [deferred].
 check_script() {
-  # Of samples in leaf(), and in percent of these and of all samples
+  # The minimum of samples in leaf(), and of whole stacks in percent
   local what=$1 min=${2:-2} min_whole=90
 
   if ! awk -v what="${what}" -v min="${min}" -v min_whole="${min_whole}" '
@@ -125,7 +125,7 @@ check_script() {
       end_of_sample()
       printf "%s: %d samples, %d without user part, %d in leaf, %d of these whole\n",
              what, all, deferred, leaf, whole
-      # One for each task may be in the kernel at the end.
+      # Up to 5 tasks may still be in the kernel at the end.
       exit !(leaf >= min && whole * 100 >= leaf * min_whole &&
              (deferred - 5) * 100 <= all * (100 - min_whole))
     }' "${dir}/script"
@@ -135,10 +135,10 @@ check_script() {
   fi
 }
 
-# check_whole WHAT FILE [MIN]: MIN samples of leaf() at least, and their stack. What
-# else the machine does decides on how many there are, so this is few.
+# check_whole WHAT FILE [MIN]: at least MIN samples are in leaf(), with whole stacks.
+# MIN is small, because the number of samples depends on the load of the machine.
 check_whole() {
-  # Callchains that were not deferred are whole, too.
+  # Immediate callchains are whole, too, so check that samples were deferred.
   perf report -i "$2" --stats > "${dir}/stats" 2> "${dir}/log"
   if [ "$(stat_of "${dir}/stats" merged)" -lt "${3:-2}" ]
   then
@@ -153,7 +153,7 @@ check_whole() {
   check_script "$1" "$3"
 }
 
-# The generator of files with deferred callchains, or the same merged
+# Generates a file with deferred or, with --merged, merged callchains
 generate() {
   "${PYTHON}" "${shelldir}"/lib/deferred_callchains.py "$@"
 }
@@ -187,8 +187,8 @@ start_record() {
   fi
 }
 
-# take_snapshots NR: as many files, with some time between them, and one with what
-# comes after, which may be short. Their names are in ${dir}/files.
+# take_snapshots NR: makes NR files, at least a second apart, and a last file with the
+# rest, which may be short. Their names are in ${dir}/files.
 take_snapshots() {
   local i
 

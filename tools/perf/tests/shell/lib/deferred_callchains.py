@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Writes a perf.data file with deferred user callchains, or the same merged.
+"""Writes a perf.data file with deferred or, with --merged, merged user callchains.
 
-One task after the other takes a sample in the kernel, and its user callchain is
-recorded when --waiting more samples have been taken by others. A task waits for one
-at a time, so there are more tasks than that. All addresses are made up.
+One task after the other is sampled in the kernel. Its user callchain is recorded after
+--waiting samples of other tasks. A task has only one pending callchain, so there are
+--waiting + 1 tasks. All addresses are made up.
 
-With --mem samples are of memory accesses in user space. Their program is written,
-too, so that there are symbols and something to disassemble. It is mapped anew when
-half of the samples are taken: those that wait then are of the code that was there.
+With --mem, samples are of memory accesses in user space. Their program is written, too,
+so that there are symbols and code to disassemble. It is mapped again after half of the
+samples. Samples that wait for their record then belong to the old mapping.
 """
 import argparse
 import struct
@@ -64,10 +64,10 @@ KERNEL_IP = 0xffffffff81000000
 KERNEL_SIZE = 0x1000000
 TEXT = 0x400000
 TEXT_SIZE = 0x100000
-# Where it is in the program
+# File offset of the text in the program
 TEXT_OFFSET = 0x1000
 FUNCTION_SIZE = 16
-# From one half of the functions to the other one
+# Distance between two sets of functions
 HALF_OFFSET = 0x1000
 DATA = 0x7f0000000000
 CACHE_LINE_SIZE = 64
@@ -106,7 +106,7 @@ def kernel_mmap(args, time):
 
 
 def user_chain(number, depth):
-    """Functions of 16 bytes, 256 different callers of the innermost one"""
+    """Functions of 16 bytes, in 256 different chains"""
     return [TEXT + FUNCTION_SIZE * i + HALF_OFFSET * ((number >> (i % 8)) % 2) + 4
             for i in range(1, depth + 1)]
 
@@ -118,7 +118,7 @@ def sample(tid, time, ips):
 
 
 def mem_sample(number, tid, time, ip, ips):
-    """Of few cache lines, each of which has all kinds of accesses"""
+    """A sample of one of 8 cache lines. Each line has all kinds of accesses."""
     data_src = (DATA_SRC_LOAD_HITM, DATA_SRC_LOAD_L1, DATA_SRC_STORE_L1)[number % 3]
     addr = DATA + number % 8 * CACHE_LINE_SIZE + number % 4 * 8
     body = struct.pack('<QIIQQIIQQ', ip, PID, tid, time, addr, 0, 0, 1, len(ips))
@@ -141,7 +141,7 @@ def events(args):
     yield comm(args, PID, 'deferred', time)
     yield mmap(args, time, TEXT_OFFSET if args.mem else 0)
     kernel = [] if args.mem else [PERF_CONTEXT_KERNEL, KERNEL_IP, KERNEL_IP + 0x100]
-    # What the chain of each number looks like does not change with time.
+    # A number always has the same chain.
     chains = [user_chain(i, args.depth) for i in range(256)]
 
     def late(i, time):
@@ -181,7 +181,7 @@ def string(text):
     return struct.pack('<I', size) + text.encode().ljust(size, b'\0')
 
 
-# What tools expect in a header, by the number of the feature
+# Header features that tools expect, by their number
 FEATURES = {
     3: string('host'),
     4: string('6.12.0'),
@@ -199,7 +199,7 @@ FEATURES = {
 
 
 def features(offset):
-    """The sections, where they are, and the bits that name them"""
+    """Returns the table of feature sections, with their contents, and the feature bits"""
     offset += 16 * len(FEATURES)
     sections = b''
     bits = 0
@@ -223,8 +223,8 @@ def attr(args):
 
 
 def program(depth):
-    """An ELF file for x86-64 with the functions of user_chain(), and more for those
-    that are called when it is mapped anew. All they do is to do nothing."""
+    """An ELF file for x86-64 with the functions of user_chain(), and more functions
+    for the second mapping. All functions consist of nops."""
     ehdr_size, phdr_size, shdr_size = 64, 56, 64
     text = b'\x90' * (3 * HALF_OFFSET)
     strtab = b'\0.text\0.symtab\0.strtab\0'
@@ -260,9 +260,9 @@ def main():
     parser.add_argument('--samples', type=int, default=1000)
     parser.add_argument('--waiting', type=int, default=10)
     parser.add_argument('--depth', type=int, default=8)
-    parser.add_argument('--lose', type=int, default=0, help='each that many records')
+    parser.add_argument('--lose', type=int, default=0, help='lose one of this many records')
     parser.add_argument('--merged', action='store_true')
-    parser.add_argument('--overwrite', action='store_true', help='from such buffers')
+    parser.add_argument('--overwrite', action='store_true', help='set attr.overwrite')
     parser.add_argument('--mem', metavar='PROGRAM', help='samples of memory accesses')
     parser.add_argument('--incomplete', action='store_true',
                         help='records whole, cut, broken, and short of memory, in turns')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Stubbed: the few atomic operations that the cache of rules takes. */
+/* Stubs of the few atomic operations that the cache of rules uses. */
 #ifndef _TEST_UNWIND_LINUX_ATOMIC_H
 #define _TEST_UNWIND_LINUX_ATOMIC_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Copied: from include/vdso/limits.h, beside what C libraries want of this file. */
+/* Copied from include/vdso/limits.h, in addition to the header of the C library. */
 #ifndef _TEST_UNWIND_LINUX_LIMITS_H
 #define _TEST_UNWIND_LINUX_LIMITS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Invented: array_index_nospec(), which tests see being used. Nothing here runs past
- * a comparison that has failed, so the index must be in bounds.
+ * An array_index_nospec() that counts its uses for tests. Here, nothing can go wrong by
+ * speculation, so an index out of bounds is an error.
  */
 #ifndef _TEST_UNWIND_LINUX_NOSPEC_H
 #define _TEST_UNWIND_LINUX_NOSPEC_H

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _KERNEL_UNWIND_CONFINE_H
+#define _KERNEL_UNWIND_CONFINE_H
+
+#include <linux/types.h>
+
+#include "mapping.h"
+
+struct unwind_user_state;
+
+/* How many mappings of code a task remembers for confined walks. */
+#define UNWIND_USER_CODES	16
+
+/**
+ * struct unwind_user_confine - What a task remembers for its confined walks
+ * @stack:	Mapping of the stack that was walked last
+ * @codes:	Mappings of code that confined walks have come through
+ * @next_code:	The oldest of @codes
+ *
+ * Only used by the task itself, in task context, and by the context that frees it.
+ */
+struct unwind_user_confine {
+	struct unwind_user_mapping	stack;
+	struct unwind_user_mapping	codes[UNWIND_USER_CODES];
+	unsigned int			next_code;
+};
+
+bool unwind_user_on_stack(const struct unwind_user_state *state,
+			  unsigned long addr, unsigned int size);
+bool unwind_user_at_code(const struct unwind_user_state *state,
+			 unsigned long ip, bool topmost);
+
+#endif /* _KERNEL_UNWIND_CONFINE_H */

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Find the SFrame section for an address of the current task
+ *
+ * Nobody tells the kernel where sections are, so it looks for them. When a walk
+ * comes through a mapping for the first time, the kernel reads the headers of the
+ * mapped ELF file. The mm remembers what they say, even if it is "no section". It is
+ * remembered as a region for each executable mapping (VMA):
+ *
+ *	file	| ELF header, PT_* | text        | .sframe  | ...
+ *		                   :             :          :
+ *	memory	                   | VM_EXEC     | VM_READ  |
+ *		                   ^ip           ^sframe.base = start of text
+ *		                                  + difference of their p_vaddr
+ *
+ * A profiler may have supplied a table for the file, see tables.c. The table is
+ * looked up each time; only its number is remembered.
+ *
+ * For code that is in no file, a program may register sections itself, by prctl(). Such
+ * a section takes precedence for its range of addresses, whatever is mapped there,
+ * until it is removed.
+ *
+ * There are no hooks in the code that changes mappings. Instead, a region is
+ * compared with the mappings at each use, and is found anew if they differ. A walk
+ * gets a copy of the region. If the mapping goes away while the walk reads the
+ * section, the walk reads other bytes or none. It must cope with that anyway,
+ * because the user controls the headers and the section.
+ */
+#define pr_fmt(fmt) "unwind_user: " fmt
+
+#include <linux/cleanup.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
+#include <linux/overflow.h>
+#include <linux/printk.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/time64.h>
+
+#include <asm/unwind_user.h>
+
+#include "found.h"
+#include "regions.h"
+
+/*
+ * How many regions of mapped files are remembered for one mm. Regions of mappings
+ * that have gone are not detected; when the limit is reached, all are forgotten.
+ */
+#define UNWIND_REGIONS_FOUND_MAX 4096
+
+/* How many are forgotten one by one, because a new one overlaps them */
+#define UNWIND_REGIONS_STALE_MAX 16
+
+/*
+ * How many mappings below the code are searched for the start of its file. Usually
+ * there are about three.
+ */
+#define UNWIND_ELF_VMAS_MAX	8
+
+/*
+ * How many jiffies after a failed read to try again: memory may have been short, or a
+ * server may have failed, for a moment.
+ */
+#define UNWIND_REGIONS_RETRY	HZ
+
+/* Return: false if @vma maps neither a regular file nor the vDSO. */
+static bool unwind_source_init(struct unwind_source *source,
+			       const struct vm_area_struct *vma)
+{
+	const struct inode *inode;
+	struct timespec64 ctime;
+
+	*source = (struct unwind_source) { };
+
+	/* If a device is behind the file, reading it may have side effects. */
+	if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+		return false;
+
+	if (!vma->vm_file)
+		return arch_unwind_user_vdso(vma);
+
+	inode = file_inode(vma->vm_file);
+	if (!S_ISREG(inode->i_mode))
+		return false;
+
+	ctime = inode_get_ctime(inode);
+
+	source->inode		= inode;
+	source->ino		= inode->i_ino;
+	source->generation	= inode->i_generation;
+	source->dev		= inode->i_sb->s_dev;
+	source->changed		= timespec64_to_ns(&ctime);
+	source->off		= (u64)vma->vm_pgoff << PAGE_SHIFT;
+
+	return true;
+}
+
+static bool unwind_source_same_file(const struct unwind_source *a,
+				    const struct unwind_source *b)
+{
+	return a->inode == b->inode && a->ino == b->ino &&
+	       a->generation == b->generation && a->dev == b->dev &&
+	       a->changed == b->changed;
+}
+
+/* Does a single, readable mapping contain the whole section of @entry? */
+static bool unwind_region_mapped(struct mm_struct *mm,
+				 const struct unwind_region *entry)
+{
+	unsigned long base = entry->elf.sframe_base;
+	struct unwind_source source;
+	struct vm_area_struct *vma;
+
+	mmap_assert_locked(mm);
+
+	vma = vma_lookup(mm, base);
+	if (!vma || !(vma->vm_flags & VM_READ) ||
+	    entry->elf.sframe_size > vma->vm_end - base)
+		return false;
+
+	return unwind_source_init(&source, vma) &&
+	       unwind_source_same_file(&source, &entry->source) &&
+	       source.off + (base - vma->vm_start) == entry->elf.sframe_off;
+}
+
+/* Do both have the same range, and map the same part of the same file? */
+static bool unwind_region_same_text(const struct unwind_region *a,
+				    const struct unwind_region *b)
+{
+	return a->start == b->start && a->end == b->end &&
+	       a->source.off == b->source.off &&
+	       unwind_source_same_file(&a->source, &b->source);
+}
+
+/* Would looking at @new, which is mapped now, yield @old again? */
+static bool unwind_region_valid(struct mm_struct *mm,
+				const struct unwind_region *old,
+				const struct unwind_region *new)
+{
+	if (!unwind_region_same_text(old, new))
+		return false;
+
+	if (old->unread)
+		return time_before(jiffies, old->retry);
+
+	return !old->elf.sframe_size ||
+	       unwind_region_mapped(mm, old) == old->has_sframe;
+}
+
+/*
+ * Remember @entry in place of the regions that it overlaps. If another task has
+ * found the same in the meantime, free @entry. In both cases @region receives a
+ * copy of the remembered region.
+ */
+static void unwind_regions_remember(struct unwind_user_regions *regions,
+				    struct unwind_region *entry, u64 table,
+				    struct unwind_user_region *region)
+{
+	struct rb_root drop = RB_ROOT;
+	struct unwind_region *old;
+	unsigned int stale = 0;
+	bool same = false;
+
+	unwind_regions_assign_id(entry);
+
+	spin_lock(&regions->lock);
+
+	if (regions->nr_found >= UNWIND_REGIONS_FOUND_MAX)
+		unwind_regions_drop(regions, &drop);
+
+	while ((old = unwind_regions_overlap(&regions->found, entry->start,
+					     entry->end))) {
+		same = unwind_region_same_text(old, entry) && !old->unread &&
+		       old->has_sframe == entry->has_sframe &&
+		       old->elf.sframe_size == entry->elf.sframe_size;
+		if (same)
+			break;
+
+		/* One large mapping replaces many: do not forget them one by one. */
+		if (++stale == UNWIND_REGIONS_STALE_MAX) {
+			unwind_regions_drop(regions, &drop);
+			break;
+		}
+
+		rb_erase(&old->node, &regions->found);
+		regions->nr_found--;
+		kfree(old);
+	}
+
+	if (!same) {
+		unwind_regions_add(&regions->found, entry);
+		regions->nr_found++;
+		old = entry;
+	}
+
+	unwind_regions_copy(region, old, table);
+
+	spin_unlock(&regions->lock);
+	/* The regions may have been reclaimed since the lookup began. */
+	unwind_regions_keep(regions);
+
+	if (same)
+		kfree(entry);
+	unwind_regions_free_tree(&drop);
+}
+
+/**
+ * struct unwind_region_lookup - State of a lookup
+ * @regions:	Regions of the mm
+ * @ip:		Address to look up
+ * @start:	Start of the gap between registered regions around @ip
+ * @end:	End of that gap
+ * @file:	If the region is not known yet: the file that is mapped at @ip,
+ *		with a reference. NULL for the vDSO
+ * @head:	Where the start of @file, or of the vDSO, is mapped
+ * @head_size:	How many bytes of it are mapped; 0 if none
+ * @table:	Number of the table that was supplied for @file, or 0
+ * @new:	What is known about the region so far
+ */
+struct unwind_region_lookup {
+	struct unwind_user_regions	*regions;
+	unsigned long			ip;
+	unsigned long			start;
+	unsigned long			end;
+	struct file			*file;
+	unsigned long			head;
+	unsigned long			head_size;
+	u64				table;
+	struct unwind_region		new;
+};
+
+/*
+ * Look at the file of the mapping that @lookup is for, and read the header of its
+ * section into @sframe. Failures are remembered, too, so that they are not repeated
+ * at each frame.
+ */
+static void unwind_region_discover(struct unwind_region_lookup *lookup,
+				   struct sframe_section *sframe)
+{
+	struct unwind_region *entry = &lookup->new;
+	struct unwind_elf elf = {
+		.file	= lookup->head_size ? NULL : lookup->file,
+		.base	= lookup->head,
+		.size	= lookup->head_size,
+	};
+	struct mm_struct *mm = current->mm;
+	bool mapped;
+	int ret;
+
+	ret = unwind_elf_init(&elf);
+	if (!ret)
+		ret = unwind_elf_find_sframe(&elf, entry->start, entry->source.off,
+					     &entry->elf);
+	if (ret == -ENOENT || ret == -ENOEXEC)
+		return;
+	if (ret)
+		goto bad;
+
+	if (mmap_read_lock_killable(mm))
+		return;
+	mapped = unwind_region_mapped(mm, entry);
+	mmap_read_unlock(mm);
+	if (!mapped)
+		return;
+
+	*sframe = (struct sframe_section) {
+		.base	= entry->elf.sframe_base,
+		.size	= entry->elf.sframe_size,
+	};
+	ret = sframe_section_init(sframe);
+	if (ret)
+		goto bad;
+
+	entry->has_sframe = true;
+	return;
+bad:
+	entry->elf.sframe_size = 0;
+	if (ret == -EIO || ret == -EFAULT) {
+		entry->unread = true;
+		entry->retry = jiffies + UNWIND_REGIONS_RETRY;
+	}
+	pr_debug_ratelimited("%s[%d]: SFrame section for %lx-%lx (%pD) not used: %d\n",
+			     current->comm, current->pid, entry->start,
+			     entry->end, lookup->file, ret);
+}
+
+/* @vma maps code of a file. Find where the start of this file is mapped. */
+static void unwind_region_find_head(struct unwind_region_lookup *lookup,
+				    const struct vm_area_struct *vma)
+{
+	VMA_ITERATOR(vmi, vma->vm_mm, vma->vm_start);
+	const struct vm_area_struct *head = vma;
+	unsigned int i;
+
+	for (i = 0; i < UNWIND_ELF_VMAS_MAX; i++) {
+		if (head->vm_pgoff == 0 && (head->vm_flags & VM_READ)) {
+			lookup->head = head->vm_start;
+			lookup->head_size = head->vm_end - head->vm_start;
+			return;
+		}
+
+		head = vma_prev(&vmi);
+		if (!head || !head->vm_file || !vma->vm_file ||
+		    file_inode(head->vm_file) != file_inode(vma->vm_file))
+			return;
+	}
+}
+
+/*
+ * Return: 0 if @region was remembered, -EAGAIN if it is not known yet. Other
+ *	   values as for unwind_user_region_find().
+ */
+static int unwind_region_lookup(struct unwind_region_lookup *lookup,
+				struct unwind_user_region *region,
+				struct unwind_user_seq *seq)
+{
+	struct unwind_user_regions *regions = lookup->regions;
+	struct unwind_region *new = &lookup->new, *old;
+	struct mm_struct *mm = current->mm;
+	unsigned long ip = lookup->ip;
+	struct vm_area_struct *vma;
+	int ret = 0;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+
+	seq->mm = unwind_user_mm_seq(mm);
+	seq->tables = unwind_tables_current();
+
+	old = unwind_regions_lookup(&regions->registered, ip, &lookup->start,
+				    &lookup->end);
+	if (old) {
+		scoped_guard(spinlock, &regions->lock)
+			unwind_regions_copy(region, old, 0);
+		lookup->start = region->start;
+		lookup->end = region->end;
+		goto out;
+	}
+
+	ret = -ENOENT;
+	vma = vma_lookup(mm, ip);
+	if (!vma || !(vma->vm_flags & VM_EXEC))
+		goto out;
+
+	ret = 0;
+	if (!unwind_source_init(&new->source, vma)) {
+		/* No file to look at: remember nothing, only assign a number. */
+		region->start		= vma->vm_start;
+		region->end		= vma->vm_end;
+		region->id		= unwind_regions_new_id();
+		region->has_sframe	= false;
+		region->unread		= false;
+		region->table		= 0;
+		goto out;
+	}
+
+	new->start = vma->vm_start;
+	new->end = vma->vm_end;
+
+	if (vma->vm_file) {
+		lookup->table = unwind_table_find(file_inode(vma->vm_file));
+		seq->tables = unwind_tables_current();
+	}
+
+	scoped_guard(spinlock, &regions->lock) {
+		old = unwind_regions_overlap(&regions->found, ip, ip + 1);
+		if (old && unwind_region_valid(mm, old, new))
+			unwind_regions_copy(region, old, lookup->table);
+		else
+			ret = -EAGAIN;
+	}
+
+	if (ret) {
+		unwind_region_find_head(lookup, vma);
+		if (vma->vm_file)
+			lookup->file = get_file(vma->vm_file);
+	}
+out:
+	mmap_read_unlock(mm);
+	return ret;
+}
+
+/**
+ * unwind_user_region_find - Find the region that contains an address
+ * @ip:		The address, of code of the current task
+ * @region:	Receives what is known about the region
+ * @seq:	Receives the state of the mappings and tables at the lookup,
+ *		for unwind_user_region_current()
+ *
+ * Context: Task context of a user task, interrupts enabled, no mm lock held.
+ *	    Sleeps. May read from files, and a fatal signal ends the wait for that.
+ * Return:
+ * * 0		- @region and @seq are filled in
+ * * -ENOENT	- Nothing is mapped there for execution, and nothing is registered.
+ *		  Also if there is no memory for the lookup, if the task is exiting
+ *		  and the region is not known yet, and for 32-bit and x32 programs
+ * * -EINTR	- The task is being killed
+ */
+int unwind_user_region_find(unsigned long ip,
+			    struct unwind_user_region *region,
+			    struct unwind_user_seq *seq)
+{
+	struct unwind_region_lookup lookup = { .ip = ip };
+	struct unwind_region *entry;
+	int ret;
+
+	might_sleep();
+
+	if (arch_unwind_user_compat() || ip >= TASK_SIZE_MAX)
+		return -ENOENT;
+
+	lookup.regions = unwind_regions_get(UNWIND_REGIONS_GFP);
+	if (!lookup.regions)
+		return -ENOENT;
+
+	ret = unwind_region_lookup(&lookup, region, seq);
+	if (ret != -EAGAIN)
+		goto out;
+
+	/* The task cannot be killed any more, so it must not wait for a file. */
+	ret = -ENOENT;
+	if (current->flags & PF_EXITING)
+		goto out;
+
+	unwind_region_discover(&lookup, &region->sframe);
+
+	/* A read may have failed because of the signal. */
+	ret = -EINTR;
+	if (fatal_signal_pending(current))
+		goto out;
+
+	ret = -ENOENT;
+	entry = unwind_region_alloc(&lookup.new, &region->sframe,
+				    UNWIND_REGIONS_GFP);
+	if (!entry)
+		goto out;
+
+	/*
+	 * The mappings may have changed since the lookup. Then @seq is outdated,
+	 * and the region is only valid again if the same file returns to the
+	 * same place.
+	 */
+	ret = 0;
+	unwind_regions_remember(lookup.regions, entry, lookup.table, region);
+out:
+	/* Registered regions may be in the middle of the mapping. */
+	if (!ret) {
+		region->start = max(region->start, lookup.start);
+		region->end = min(region->end, lookup.end);
+	}
+	if (lookup.file)
+		fput(lookup.file);
+	unwind_regions_put(lookup.regions);
+	return ret;
+}
+
+/**
+ * unwind_user_region_drop - Stop using a section, because it is corrupt
+ * @region:	Region of the section, from unwind_user_region_find()
+ * @seq:	From unwind_user_region_find(), too
+ * @ip:		The address that was looked up in the section
+ * @flaw:	Which part of the section is corrupt
+ *
+ * Detecting the flaw again for each address would take long. The region has no section
+ * until something else is mapped or registered there, or reclaim forgets the region.
+ *
+ * Context: As unwind_user_region_find().
+ * Return: true if the section is dropped, now or before, so that it is not found any
+ *	   more; false if the bytes that were read may not have been the section, or
+ *	   if the task is being killed.
+ */
+bool unwind_user_region_drop(const struct unwind_user_region *region,
+			     const struct unwind_user_seq *seq,
+			     unsigned long ip, const char *flaw)
+{
+	struct mm_struct *mm = current->mm;
+	struct unwind_user_regions *regions;
+	struct unwind_region *entry;
+	const struct vm_area_struct *vma;
+	struct file *file = NULL;
+	bool drop = false;
+
+	if (mmap_read_lock_killable(mm))
+		return false;
+
+	/* Without sequence numbers a race may drop the wrong one; that is rare. */
+	if (unwind_user_mm_seq(mm) != seq->mm) {
+		mmap_read_unlock(mm);
+		return false;
+	}
+
+	/* Reclaimed: the next lookup finds it anew. */
+	regions = unwind_regions_tryget(mm);
+	if (!regions) {
+		mmap_read_unlock(mm);
+		return true;
+	}
+
+	scoped_guard(spinlock, &regions->lock) {
+		entry = unwind_regions_overlap(&regions->registered, ip, ip + 1) ?:
+			unwind_regions_overlap(&regions->found, ip, ip + 1);
+		/* Other tasks may have dropped it already. */
+		drop = entry && entry->has_sframe &&
+		       (entry->id == region->id ||
+			(entry->table && entry->table_id == region->id));
+		if (drop) {
+			entry->has_sframe = false;
+			entry->elf.sframe_size = 0;
+			entry->table = 0;
+			unwind_regions_assign_id(entry);
+		}
+	}
+
+	vma = vma_lookup(mm, ip);
+	if (drop && vma && vma->vm_file)
+		file = get_file(vma->vm_file);
+
+	mmap_read_unlock(mm);
+	unwind_regions_put(regions);
+
+	if (drop) {
+		pr_debug_ratelimited("%s[%d]: SFrame section at 0x%lx of %pD dropped: %s of 0x%lx is corrupt\n",
+				     current->comm, current->pid,
+				     region->sframe.base, file, flaw, ip);
+	}
+	if (file)
+		fput(file);
+
+	return true;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _KERNEL_UNWIND_MAPPING_H
+#define _KERNEL_UNWIND_MAPPING_H
+
+#include <linux/mm_types.h>
+#include <linux/sched.h>
+#include <linux/seqlock.h>
+#include <linux/types.h>
+
+/**
+ * unwind_user_mm_seq - Sequence number of an mm's mappings
+ * @mm:		The mm
+ *
+ * Context: The mmap lock is held for reading, so that the mappings do not change.
+ * Return: A number that changes when anything is mapped or unmapped; 0 if the kernel
+ *	   does not have such a number.
+ */
+static inline unsigned int unwind_user_mm_seq(const struct mm_struct *mm)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	return raw_read_seqcount(&mm->mm_lock_seq);
+#else
+	return 0;
+#endif
+}
+
+/**
+ * unwind_user_mm_current - Are the mappings of current unchanged?
+ * @seq:	From unwind_user_mm_seq(), of current's present mm
+ *
+ * Context: Task context of a user task.
+ * Return: true if no mapping has changed since; false if one has, or if the kernel
+ *	   cannot tell.
+ */
+static inline bool unwind_user_mm_current(unsigned int seq)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	return raw_read_seqcount(&current->mm->mm_lock_seq) == seq;
+#else
+	return false;
+#endif
+}
+
+/**
+ * struct unwind_user_mapping - Where a mapping of the current task is
+ * @start:	Its first byte
+ * @end:	First byte after it
+ * @seq:	To check that it is still there, see unwind_user_mm_current()
+ */
+struct unwind_user_mapping {
+	unsigned long		start;
+	unsigned long		end;
+	unsigned int		seq;
+};
+
+bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping);
+bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping);
+
+#endif /* _KERNEL_UNWIND_MAPPING_H */

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+/* SFrame tables from files that are damaged, or made to do harm */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/compiler.h>
+#include <linux/kernel.h>
+#include <linux/sizes.h>
+
+#include "util/debug.h"
+#include "util/sframe.h"
+#include "util/sframe-table.h"
+#include "tests.h"
+
+#ifdef HAVE_DWARF_SUPPORT
+#include <elf.h>
+
+#include "tests/sframe-cfi-image.h"
+
+/* No file may crash perf. If perf makes a table, the table must be valid. */
+static int build_damaged(int fd)
+{
+	struct sframe_check check = { };
+	struct sframe_reader reader;
+	struct sframe_table table;
+	int err;
+
+	err = sframe_table__build(&table, fd);
+	if (!err)
+		err = sframe_reader__init(&reader, table.data, table.size, 0) ?:
+		      sframe_reader__check(&reader);
+	else if (err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA ||
+		 err == -EFBIG || err == -EINVAL)
+		err = 0;
+	/*
+	 * The table may differ from libdw, because the meaning of damaged CFI is
+	 * undefined.
+	 */
+	if (!err)
+		sframe_table__check(&table, fd, &check);
+	if (check.same + check.signal + check.missing > check.described ||
+	    check.code_described > check.code)
+		err = -EINVAL;
+	sframe_table__exit(&table);
+
+	return err;
+}
+
+static int test__sframe_cfi_damaged(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	static const u8 flips[] = { 0x01, 0x10, 0x80, 0xff };
+	int fd, ret = TEST_FAIL;
+	struct image image;
+	size_t i, flip;
+	u8 byte;
+
+	sframe_image__build(&image);
+	fd = sframe_image__open(&image);
+	TEST_ASSERT_VAL("file", fd >= 0);
+
+	for (i = 0; i < image.size; i++) {
+		for (flip = 0; flip < ARRAY_SIZE(flips); flip++) {
+			byte = image.data[i] ^ flips[flip];
+			if (pwrite(fd, &byte, 1, i) != 1 || build_damaged(fd)) {
+				pr_debug("byte %zu as %#x\n", i, byte);
+				goto out;
+			}
+		}
+		if (pwrite(fd, &image.data[i], 1, i) != 1)
+			goto out;
+	}
+
+	for (i = image.size; i-- > 0; ) {
+		if (ftruncate(fd, i) || build_damaged(fd)) {
+			pr_debug("cut at %zu\n", i);
+			goto out;
+		}
+	}
+
+	ret = TEST_OK;
+out:
+	close(fd);
+	return ret;
+}
+
+#define HOLE		((off_t)SZ_1G)
+
+#define SECTION		(~0U)
+
+static const struct {
+	const char	*what;
+	/* Section that is as large as the hole, or SECTION for section headers */
+	u32		section;
+	int		ret;
+} holes[] = {
+	{ "CFI", 1, -EFBIG },
+	{ "note", 2, 0 },
+	{ "names", 3, -EFBIG },
+	{ "section headers", SECTION, -EFBIG },
+};
+
+/* A hole costs nothing to create. It must not cost perf memory. */
+static int test__sframe_cfi_holes(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	struct sframe_table table;
+	struct image image;
+	Elf64_Shdr *shdrs;
+	Elf64_Ehdr *ehdr;
+	long before, now;
+	int fd, ret;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(holes); i++) {
+		sframe_image__build(&image);
+		ehdr = (void *)image.data;
+		shdrs = (void *)image.data + ehdr->e_shoff;
+		if (holes[i].section == SECTION) {
+			shdrs[0].sh_size = HOLE / sizeof(*shdrs);
+			ehdr->e_shnum = 0;
+		} else {
+			shdrs[holes[i].section].sh_size = HOLE;
+		}
+
+		fd = sframe_image__open(&image);
+		TEST_ASSERT_VAL("file", fd >= 0);
+		TEST_ASSERT_VAL("hole", !ftruncate(fd, 2 * HOLE));
+
+		before = peak_memory();
+		TEST_ASSERT_VAL("memory", before > 0);
+		ret = sframe_table__build(&table, fd);
+		close(fd);
+		now = peak_memory();
+
+		pr_debug("%s: %d, %ld KiB\n", holes[i].what, ret, now - before);
+		TEST_ASSERT_EQUAL("result", ret, holes[i].ret);
+		TEST_ASSERT_VAL("no more memory", now - before < MEMORY_MAX);
+		if (!ret)
+			ret = sframe_image__check_rules(&table);
+		sframe_table__exit(&table);
+		if (ret == TEST_FAIL)
+			return ret;
+	}
+
+	return TEST_OK;
+}
+
+static const char * const hidings[] = {
+	[HIDE_BY_INDEX]		= "index",
+	[HIDE_BY_OVERLAP]	= "overlap",
+	[HIDE_BEFORE_CODE]	= "before the code",
+	[HIDE_BY_NUMBER]	= "long number",
+};
+
+static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	struct sframe_table table;
+	struct sframe_reader reader;
+	struct sframe_rule rule;
+	enum hiding hiding;
+	struct image image;
+	long before, now;
+	char text[128];
+	bool signal;
+	int fd, ret;
+	u64 end;
+
+	for (hiding = 0; hiding < HIDE_NR; hiding++) {
+		sframe_image__build_hidden(&image, hiding);
+		fd = sframe_image__open(&image);
+		TEST_ASSERT_VAL("file", fd >= 0);
+
+		before = peak_memory();
+		ret = sframe_table__build(&table, fd);
+		close(fd);
+		now = peak_memory();
+
+		pr_debug("%s: %d, %ld KiB\n", hidings[hiding], ret, now - before);
+		TEST_ASSERT_VAL("no more memory", now - before < MEMORY_MAX);
+		if (hiding == HIDE_BY_NUMBER) {
+			TEST_ASSERT_EQUAL("nothing to make a table of", ret, -ENODATA);
+			continue;
+		}
+
+		TEST_ASSERT_VAL("build", !ret);
+		end = ULLONG_MAX;
+		ret = sframe_reader__init(&reader, table.data, table.size, 0) ?:
+		      sframe_reader__find(&reader, TEXT + 0x10, &rule, &signal, &end);
+		text[0] = '\0';
+		if (!ret)
+			sframe_rule__scnprintf(&rule, text, sizeof(text));
+		sframe_table__exit(&table);
+		pr_debug("%s: %d, %s\n", hidings[hiding], ret, text);
+		TEST_ASSERT_VAL("the rule of the harmless FDE", !strcmp(text, HIDDEN_TEXT));
+	}
+
+	return TEST_OK;
+}
+
+#else /* !HAVE_DWARF_SUPPORT */
+
+static int test__sframe_cfi_damaged(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int test__sframe_cfi_holes(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+#endif /* HAVE_DWARF_SUPPORT */
+
+static struct test_case tests__sframe_hostile[] = {
+	TEST_CASE_REASON("Damaged files", sframe_cfi_damaged, "not built with libdw"),
+	TEST_CASE_REASON("Files with holes", sframe_cfi_holes, "not built with libdw"),
+	TEST_CASE_REASON("Hidden instructions", sframe_cfi_hidden, "not built with libdw"),
+	{	.name = NULL, }
+};
+
+struct test_suite suite__sframe_hostile = {
+	.desc = "SFrame tables from hostile files",
+	.test_cases = tests__sframe_hostile,
+};

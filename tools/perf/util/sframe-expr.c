@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Translates expressions of CFI into the few forms that the SFrame format has */
+#include <dwarf.h>
+#include <linux/kernel.h>
+#include <linux/types.h>
+
+#include "util/sframe.h"
+#include "util/sframe-expr.h"
+
+/*
+ * The values on the stack of an expression. A value is a number, or the sum of a
+ * number and a register or the CFA, or the value in memory at such a sum.
+ */
+#define SFRAME_STACK_MAX	4
+
+struct sframe_value {
+	bool			is_number;
+	u64			number;
+	struct sframe_loc	loc;
+};
+
+static bool sframe_loc__add(struct sframe_loc *loc, u64 number)
+{
+	s64 off;
+
+	/* No rule adds a number to a value that it has loaded. */
+	if (loc->deref || __builtin_add_overflow((s64)loc->off, (s64)number, &off) ||
+	    off != (s32)off)
+		return false;
+
+	loc->off = off;
+	return true;
+}
+
+static bool sframe_value__reg(struct sframe_value *value, u64 reg, u64 off)
+{
+	if (reg >= SFRAME_AMD64_REGS || (s64)off != (s32)off)
+		return false;
+
+	*value = (struct sframe_value) {
+		.loc = { .base = SFRAME_BASE_REG, .reg = reg, .off = off, },
+	};
+	return true;
+}
+
+/* Returns false if the format cannot express the result. */
+bool sframe_expr__simplify(const Dwarf_Op *ops, size_t nr_ops,
+			   struct sframe_loc *loc, bool *is_value)
+{
+	struct sframe_value stack[SFRAME_STACK_MAX], *top;
+	struct sframe_value number;
+	unsigned int nr = 0;
+	const Dwarf_Op *op;
+	u64 value;
+
+	*is_value = false;
+
+	for (op = ops; op < ops + nr_ops; op++) {
+		/* No operation may follow. */
+		if (*is_value)
+			return false;
+		if (nr == SFRAME_STACK_MAX)
+			return false;
+		top = nr ? &stack[nr - 1] : NULL;
+
+		switch (op->atom) {
+		case DW_OP_breg0 ... DW_OP_breg31:
+			if (!sframe_value__reg(&stack[nr++], op->atom - DW_OP_breg0, op->number))
+				return false;
+			break;
+		case DW_OP_bregx:
+			if (!sframe_value__reg(&stack[nr++], op->number, op->number2))
+				return false;
+			break;
+		case DW_OP_reg0 ... DW_OP_reg31:
+		case DW_OP_regx:
+			/* The value is in the register itself. */
+			value = op->number;
+			if (op->atom != DW_OP_regx)
+				value = op->atom - DW_OP_reg0;
+			if (nr || !sframe_value__reg(&stack[nr++], value, 0))
+				return false;
+			*is_value = true;
+			break;
+		case DW_OP_call_frame_cfa:
+			stack[nr++] = (struct sframe_value) { .loc.base = SFRAME_BASE_CFA };
+			break;
+		case DW_OP_lit0 ... DW_OP_lit31:
+			stack[nr++] = (struct sframe_value) {
+				.is_number = true, .number = op->atom - DW_OP_lit0,
+			};
+			break;
+		case DW_OP_const1u:
+		case DW_OP_const1s:
+		case DW_OP_const2u:
+		case DW_OP_const2s:
+		case DW_OP_const4u:
+		case DW_OP_const4s:
+		case DW_OP_const8u:
+		case DW_OP_const8s:
+		case DW_OP_constu:
+		case DW_OP_consts:
+			stack[nr++] = (struct sframe_value) {
+				.is_number = true, .number = op->number,
+			};
+			break;
+		case DW_OP_plus_uconst:
+			if (!top || top->is_number || !sframe_loc__add(&top->loc, op->number))
+				return false;
+			break;
+		case DW_OP_plus:
+		case DW_OP_minus:
+			if (nr < 2)
+				return false;
+			number = stack[--nr];
+			top = &stack[nr - 1];
+			if (op->atom == DW_OP_plus && top->is_number) {
+				value = top->number;
+				*top = number;
+				number = (struct sframe_value) {
+					.is_number = true, .number = value,
+				};
+			}
+			if (!number.is_number || top->is_number)
+				return false;
+			value = number.number;
+			if (op->atom == DW_OP_minus)
+				value = -value;
+			if (!sframe_loc__add(&top->loc, value))
+				return false;
+			break;
+		case DW_OP_deref:
+			if (!top || top->is_number || top->loc.deref)
+				return false;
+			top->loc.deref = true;
+			break;
+		case DW_OP_nop:
+			break;
+		case DW_OP_stack_value:
+			*is_value = true;
+			break;
+		default:
+			return false;
+		}
+	}
+
+	/* Values below the top do not matter: some expressions push the CFA. */
+	if (!nr || stack[nr - 1].is_number)
+		return false;
+
+	*loc = stack[nr - 1].loc;
+	return true;
+}
+
+static bool sframe_op__lit(const Dwarf_Op *op, u32 *value)
+{
+	if (op->atom < DW_OP_lit0 || op->atom > DW_OP_lit31)
+		return false;
+
+	*value = op->atom - DW_OP_lit0;
+	return true;
+}
+
+/*
+ * Linkers describe a whole PLT by one row. In each entry the stack pointer moves
+ * once, so the CFA is rsp + 8 + ((rip & 15) >= 11) * 8. The format can express no
+ * other use of the instruction pointer.
+ */
+bool sframe_expr__plt(const Dwarf_Op *ops, size_t nr_ops, struct sframe_plt *plt)
+{
+	static const u8 atoms[] = {
+		[3] = DW_OP_and, [5] = DW_OP_ge, [7] = DW_OP_shl, [8] = DW_OP_plus,
+	};
+	u32 mask, shift;
+	size_t i;
+
+	if (nr_ops != ARRAY_SIZE(atoms))
+		return false;
+	for (i = 0; i < nr_ops; i++) {
+		if (atoms[i] && ops[i].atom != atoms[i])
+			return false;
+	}
+
+	if (ops[0].atom != DW_OP_breg0 + SFRAME_AMD64_SP ||
+	    ops[1].atom != DW_OP_breg0 + SFRAME_AMD64_IP || ops[1].number ||
+	    (s64)ops[0].number != (s16)ops[0].number)
+		return false;
+	if (!sframe_op__lit(&ops[2], &mask) || !sframe_op__lit(&ops[4], &plt->pushed) ||
+	    !sframe_op__lit(&ops[6], &shift))
+		return false;
+
+	/* The length of a block is a power of two, and a block has both parts. */
+	if (!mask || (mask & (mask + 1)) || !plt->pushed || plt->pushed > mask || shift > 6)
+		return false;
+
+	plt->off = ops[0].number;
+	plt->rep_size = mask + 1;
+	plt->grows = 1 << shift;
+	return true;
+}

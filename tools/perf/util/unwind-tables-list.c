@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The list of files, with their paths; picks the waiting file that is needed most */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <linux/err.h>
+#include <linux/zalloc.h>
+
+#include "util/array-grow.h"
+#include "util/debug.h"
+#include "util/hashmap.h"
+#include "util/sample.h"
+#include "util/unwind-tables-internal.h"
+#include "util/unwind-tables-proc.h"
+
+/* A busy machine has fewer files. The kernel accepts 8192 tables. */
+#define MAX_FILES	65536
+
+/* Samples are looked up in at most this many mappings of waiting files. */
+#define MAX_MAPPINGS	(4 * MAX_FILES)
+
+/* The file with the instruction counts more than other files of the same process. */
+#define NEED_IP		16
+#define NEED_PROCESS	1
+
+/* At most this many files of network file systems are processed at the same time. */
+#define MAX_REMOTE	1
+
+/**
+ * struct unwind_tables_mapping - A mapping of a file in a process
+ * @next:	Next mapping of the same process
+ * @pid:	The process
+ * @start:	First address
+ * @end:	End address
+ * @file:	The file
+ */
+struct unwind_tables_mapping {
+	struct unwind_tables_mapping	*next;
+	pid_t				pid;
+	u64				start;
+	u64				end;
+	struct unwind_tables_file	*file;
+};
+
+static size_t file_hash(long key, void *ctx __maybe_unused)
+{
+	const struct unwind_tables_file *file = (void *)key;
+
+	return file->ino * 31 + file->dev;
+}
+
+static bool file_equal(long a, long b, void *ctx __maybe_unused)
+{
+	const struct unwind_tables_file *x = (void *)a, *y = (void *)b;
+
+	return x->ino == y->ino && x->dev == y->dev;
+}
+
+static size_t pid_hash(long key, void *ctx __maybe_unused)
+{
+	return key;
+}
+
+static bool pid_equal(long a, long b, void *ctx __maybe_unused)
+{
+	return a == b;
+}
+
+int unwind_tables__init_files(struct unwind_tables *tables)
+{
+	tables->by_inode = hashmap__new(file_hash, file_equal, NULL);
+	tables->by_pid = hashmap__new(pid_hash, pid_equal, NULL);
+
+	return IS_ERR(tables->by_inode) || IS_ERR(tables->by_pid) ? -ENOMEM : 0;
+}
+
+static void free_file(struct unwind_tables_file *file)
+{
+	if (!file)
+		return;
+
+	zfree(&file->path);
+	zfree(&file->map_path);
+	free(file);
+}
+
+void unwind_tables__exit_files(struct unwind_tables *tables)
+{
+	struct unwind_tables_mapping *mapping, *next;
+	struct hashmap_entry *cur;
+	size_t i;
+
+	hashmap__free(tables->by_inode);
+	if (!IS_ERR_OR_NULL(tables->by_pid)) {
+		hashmap__for_each_entry(tables->by_pid, cur, i) {
+			for (mapping = cur->pvalue; mapping; mapping = next) {
+				next = mapping->next;
+				free(mapping);
+			}
+		}
+	}
+	hashmap__free(tables->by_pid);
+	for (i = 0; i < tables->nr_files; i++)
+		free_file(tables->files[i]);
+	zfree(&tables->files);
+}
+
+static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, dev_t dev)
+{
+	struct unwind_tables_device *device;
+	enum unwind_tables_fs fs;
+	size_t i;
+
+	for (i = 0; i < tables->nr_devices; i++) {
+		if (tables->devices[i].dev == dev)
+			return tables->devices[i].fs;
+	}
+
+	fs = unwind_tables_proc__find_fs(pid, dev);
+	/* Ask another task that maps a file there. */
+	if (fs == FS_UNKNOWN)
+		return FS_LOCAL;
+
+	if (tables->nr_devices < MAX_DEVICES) {
+		device = &tables->devices[tables->nr_devices++];
+		device->dev = dev;
+		device->fs = fs;
+	}
+	return fs;
+}
+
+/* Replaces the paths. */
+static int name_file(struct unwind_tables_file *file, const char *path, size_t root_len,
+		     const char *map_path)
+{
+	char *new_map_path = map_path ? strdup(map_path) : NULL;
+	char *new_path = strdup(path);
+
+	if (!new_path || (map_path && !new_map_path)) {
+		free(new_path);
+		free(new_map_path);
+		return -ENOMEM;
+	}
+
+	free(file->path);
+	free(file->map_path);
+	file->path = new_path;
+	file->map_path = new_map_path;
+	file->name = new_path + root_len;
+	return 0;
+}
+
+static int append_file(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	void *files = array__grow(tables->files, tables->nr_files, &tables->room_files,
+				  sizeof(*tables->files));
+
+	if (!files)
+		return -ENOMEM;
+	tables->files = files;
+
+	if (hashmap__set(tables->by_inode, file, file, NULL, NULL))
+		return -ENOMEM;
+	tables->files[tables->nr_files++] = file;
+
+	return 0;
+}
+
+void unwind_tables__queue_file(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	file->state = FILE_WAITS;
+	tables->nr_waiting++;
+	cond_signal(&tables->work);
+}
+
+/* Keep the mapping of a waiting file: samples show how much the file is needed. */
+void unwind_tables__add_place(struct unwind_tables *tables, struct unwind_tables_file *file,
+			      pid_t pid, u64 start, u64 end)
+{
+	struct unwind_tables_mapping *mapping, *next = NULL;
+
+	if (!tables->need || file->state != FILE_WAITS || tables->nr_mappings == MAX_MAPPINGS)
+		return;
+
+	hashmap__find(tables->by_pid, pid, &next);
+	for (mapping = next; mapping; mapping = mapping->next) {
+		if (mapping->file == file && mapping->start == start && mapping->end == end)
+			return;
+	}
+
+	mapping = malloc(sizeof(*mapping));
+	if (!mapping)
+		return;
+	*mapping = (struct unwind_tables_mapping) {
+		.next = next, .pid = pid, .start = start, .end = end, .file = file,
+	};
+	if (hashmap__set(tables->by_pid, pid, mapping, NULL, NULL))
+		free(mapping);
+	else
+		tables->nr_mappings++;
+}
+
+/* @gen is the generation from an event, or 0. Returns NULL if nothing is needed. */
+struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables, pid_t pid,
+						   const char *path, size_t root_len,
+						   const char *map_path, dev_t dev, ino_t ino,
+						   u64 gen)
+{
+	struct unwind_tables_file key = { .dev = dev, .ino = ino, };
+	struct unwind_tables_file *file = NULL;
+	enum unwind_tables_fs fs;
+
+	hashmap__find(tables->by_inode, &key, &file);
+	if (file) {
+		if (file->state == FILE_REFUSED)
+			return NULL;
+		if (file->state == FILE_BUSY && !file->path)
+			name_file(file, path, root_len, map_path);
+		if (file->state != FILE_DONE)
+			return file;
+		/* File systems reuse inode numbers, some with another generation. */
+		if (file->supplied && (!gen || !file->gen || gen == file->gen))
+			return NULL;
+		/* A file without a table may be another one now. A worker checks. */
+		if (gen && file->gen && gen != file->gen) {
+			file->supplied = false;
+			file->ctime = (struct timespec) { };
+		}
+		if (name_file(file, path, root_len, map_path))
+			return NULL;
+		file->gen = gen ?: file->gen;
+		unwind_tables__queue_file(tables, file);
+		return file;
+	}
+
+	if (tables->nr_files == MAX_FILES) {
+		pr_debug("Too many files, so no unwind table for %s\n", path);
+		tables->lost++;
+		return NULL;
+	}
+
+	file = zalloc(sizeof(*file));
+	if (!file)
+		return NULL;
+	file->dev = dev;
+	file->ino = ino;
+	file->gen = gen;
+	fs = find_fs(tables, pid, dev);
+	file->is_remote = fs == FS_REMOTE;
+	if (name_file(file, path, root_len, map_path) || append_file(tables, file)) {
+		free_file(file);
+		return NULL;
+	}
+
+	/* When a FUSE server handles a request, even SIGKILL cannot end the wait. */
+	if (fs == FS_FUSE) {
+		file->state = FILE_REFUSED;
+		unwind_tables__count_error(tables, file->path, -EREMOTE, /*refused=*/false);
+		unwind_tables__note_covered(tables, file, 0, /*before=*/false,
+					    /*is_covered=*/false);
+		return NULL;
+	}
+
+	unwind_tables__queue_file(tables, file);
+	return file;
+}
+
+/* A sample counts for each file of its process, and most for the file at its ip. */
+void unwind_tables__add_need(struct unwind_tables *tables, const struct perf_sample *sample)
+{
+	struct unwind_tables_mapping *mapping = NULL;
+
+	mutex_lock(&tables->lock);
+	hashmap__find(tables->by_pid, (pid_t)sample->pid, &mapping);
+	for (; mapping; mapping = mapping->next) {
+		mapping->file->need += mapping->start <= sample->ip && sample->ip < mapping->end ?
+				       NEED_IP : NEED_PROCESS;
+	}
+	mutex_unlock(&tables->lock);
+}
+
+/* Returns the file that is needed most. The caller holds the lock. */
+struct unwind_tables_file *unwind_tables__pick_file(struct unwind_tables *tables)
+{
+	struct unwind_tables_file *file, *best = NULL;
+	size_t i;
+
+	for (i = 0; tables->nr_waiting && i < tables->nr_files; i++) {
+		file = tables->files[i];
+		if (file->state != FILE_WAITS)
+			continue;
+		if (file->is_remote && tables->nr_remote == MAX_REMOTE)
+			continue;
+		/* A server may be slow, so local files come first. */
+		if (!best || best->is_remote > file->is_remote ||
+		    (best->is_remote == file->is_remote && best->need < file->need))
+			best = file;
+	}
+
+	return best;
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Workers: threads that get the tables of files and give them to the kernel */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/time64.h>
+
+#include "util/debug.h"
+#include "util/elf-deps.h"
+#include "util/evsel.h"
+#include "util/sframe-table.h"
+#include "util/unwind-tables-clock.h"
+#include "util/unwind-tables-internal.h"
+
+/* There is one worker per CPU, but at least MIN_WORKERS and at most MAX_WORKERS. */
+#define MIN_WORKERS	2
+
+/*
+ * Limits for the CPU time per file and for all files together. So a file that takes
+ * very long does not delay other files, and perf does not dominate the
+ * profile.
+ */
+#define FILE_SECONDS	10
+#define ALL_SECONDS	300
+
+static double thread_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return ts.tv_sec + ts.tv_nsec / (double)NSEC_PER_SEC;
+}
+
+/**
+ * struct unwind_tables_job - A worker and its file
+ * @tables:	Tables
+ * @end:	Limit for the CPU time of the thread
+ * @is_late:	The limit was exceeded
+ */
+struct unwind_tables_job {
+	struct unwind_tables	*tables;
+	double			end;
+	bool			is_late;
+};
+
+static bool is_job_stopped(const void *arg)
+{
+	struct unwind_tables_job *job = (void *)arg;
+
+	if (thread_seconds() > job->end)
+		job->is_late = true;
+
+	return job->is_late || unwind_tables__is_stopped(job->tables);
+}
+
+static int get_table(struct unwind_tables *tables, struct sframe_table *table, int fd)
+{
+	struct unwind_tables_job job = {
+		.tables	= tables,
+		.end	= thread_seconds() + FILE_SECONDS,
+	};
+	int err;
+
+	err = sframe_table__get(table, fd, tables->opts.cache, is_job_stopped, &job);
+
+	return err == -EINTR && job.is_late ? -ETIME : err;
+}
+
+static bool is_out_of_time(struct unwind_tables *tables)
+{
+	bool ret;
+
+	mutex_lock(&tables->lock);
+	ret = tables->cpu_seconds > ALL_SECONDS;
+	mutex_unlock(&tables->lock);
+
+	return ret;
+}
+
+static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file,
+			const struct unwind_tables_clock *clock)
+{
+	bool own = false, claimed = false, shared = false, refused = false, none;
+	struct timespec old = file->ctime;
+	struct unwind_tables_real real;
+	struct sframe_table table = { };
+	double start = thread_seconds();
+	struct stat st;
+	int fd, err;
+	u64 time;
+
+	fd = is_out_of_time(tables) ? -ETIME : unwind_tables_file__open(file, &st);
+	err = fd < 0 ? fd : 0;
+
+	/* A worker has looked at this file before, and it has not changed. */
+	if (!err && !file->gone && old.tv_sec && is_same_time(&old, &st.st_ctim)) {
+		close(fd);
+		return;
+	}
+
+	if (!err) {
+		if (unwind_tables__is_overlay(fd, &st, &real)) {
+			err = unwind_tables__claim_real(tables, &real);
+			shared = err == -EEXIST;
+			claimed = !err;
+			if (shared)
+				err = 0;
+		}
+	}
+	if (!err && !shared)
+		own = elf_deps__has_sframe(fd);
+	if (!err && !shared && !own)
+		err = get_table(tables, &table, fd);
+	if (!err && !shared && !own) {
+		err = unwind_tables__supply(tables, fd, table.data, table.size);
+		refused = err;
+	}
+
+	/* The kernel would use the table for the changed file, so remove it. */
+	if (!err && !own && !shared && unwind_tables_file__has_changed(fd, &st)) {
+		unwind_tables__supply(tables, fd, NULL, 0);
+		err = -ENOENT;
+	}
+	none = !refused && unwind_tables__is_without_cfi(err);
+	time = unwind_tables_clock__read(clock);
+
+	mutex_lock(&tables->lock);
+	if (err) {
+		unwind_tables__count_error(tables, file->path, err, refused);
+	} else if (own) {
+		tables->own++;
+	} else if (shared) {
+		pr_debug("%s has the table of the same file below another overlay\n", file->path);
+		tables->shared++;
+	} else {
+		pr_debug2("Unwind table for %s: %zu bytes%s\n", file->path, table.size,
+			  table.cached ? ", from the cache" : "");
+		tables->supplied++;
+		tables->size += table.size;
+		tables->cached += table.cached;
+	}
+	if (claimed)
+		unwind_tables__release_real(tables, &real, !err && !own);
+	tables->stored += table.stored;
+	tables->cpu_seconds += thread_seconds() - start;
+	if (fd >= 0)
+		unwind_tables__note_same(tables, file, &st);
+	/* If the session ended before a table was made, do not blame the file. */
+	if (err != -EINTR || refused)
+		unwind_tables__note_covered(tables, file, time, own || shared || none,
+					    !err || none);
+	mutex_unlock(&tables->lock);
+
+	/* If the file was gone, the next process that maps it may live longer. */
+	file->gone = err == -ENOENT;
+	file->supplied = !err && !own;
+	if (fd >= 0)
+		file->ctime = st.st_ctim;
+
+	sframe_table__exit(&table);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file,
+		    const struct unwind_tables_clock *clock)
+{
+	struct unwind_tables_file copy = *file;
+
+	file->state = FILE_BUSY;
+	file->path = NULL;
+	file->name = NULL;
+	file->map_path = NULL;
+	tables->nr_waiting--;
+	tables->nr_remote += file->is_remote;
+	mutex_unlock(&tables->lock);
+
+	supply_file(tables, &copy, clock);
+	free(copy.path);
+	free(copy.map_path);
+
+	mutex_lock(&tables->lock);
+	file->state = FILE_DONE;
+	file->ctime = copy.ctime;
+	file->supplied = copy.supplied;
+	file->gone = copy.gone;
+	tables->nr_remote -= file->is_remote;
+	if (file->path && !file->supplied)
+		unwind_tables__queue_file(tables, file);
+	if (file->is_command) {
+		file->is_command = false;
+		tables->command_left--;
+		cond_broadcast(&tables->idle);
+	}
+	/* Another file of a network file system may have waited for this one. */
+	if (file->is_remote && tables->nr_waiting)
+		cond_signal(&tables->work);
+
+	/* If no file waits, no more samples are needed. */
+	if (!tables->nr_waiting && tables->need && !tables->finding && !tables->scanning) {
+		evsel__disable(tables->need);
+		tables->need = NULL;
+	}
+}
+
+static void *worker_thread(void *arg)
+{
+	struct unwind_tables *tables = arg;
+	struct unwind_tables_clock clock;
+	struct unwind_tables_file *file;
+
+	/*
+	 * The main thread must not share its struct fs. Otherwise it could not use
+	 * setns(2) to enter the mount namespaces of tasks. This worker, and threads
+	 * that share its struct fs, never do so.
+	 */
+	if (unshare(CLONE_FS))
+		pr_debug("Cannot unshare: %m\n");
+	unwind_tables_clock__open(&clock, tables->use_clockid, tables->clockid);
+
+	mutex_lock(&tables->lock);
+	tables->nr_workers++;
+	cond_broadcast(&tables->idle);
+	while (!unwind_tables__is_stopped(tables)) {
+		if (unwind_tables__find_files(tables))
+			continue;
+		file = unwind_tables__pick_file(tables);
+		if (file)
+			work_on(tables, file, &clock);
+		else
+			cond_wait(&tables->work, &tables->lock);
+	}
+	unwind_tables_clock__close(&clock);
+	tables->nr_ended++;
+	cond_broadcast(&tables->idle);
+	mutex_unlock(&tables->lock);
+
+	return NULL;
+}
+
+int unwind_tables__start_workers(struct unwind_tables *tables)
+{
+	long nr = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned int i, started = 0;
+	sigset_t all, old;
+	int err = 0;
+
+	nr = clamp(nr, (long)MIN_WORKERS, (long)MAX_WORKERS);
+
+	/* Workers must not receive signals, which are for the main thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (i = 0; i < nr; i++) {
+		err = pthread_create(&tables->workers[started], NULL, worker_thread, tables);
+		if (err)
+			break;
+		started++;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+
+	/* After this loop no worker shares the struct fs of this thread. */
+	mutex_lock(&tables->lock);
+	while (tables->nr_workers < started)
+		cond_wait(&tables->idle, &tables->lock);
+	mutex_unlock(&tables->lock);
+
+	return started ? 0 : -err;
+}
