@@ -11,8 +11,16 @@ shelldir=$(dirname "$0")
 skip_test_missing_symbol leafloop
 
 dir=$(mktemp -d /tmp/__perf_test.overwrite.XXXXX)
-# shellcheck source=lib/callchain_deferred.sh
-. "${shelldir}"/lib/callchain_deferred.sh
+# shellcheck source=lib/record_tasks.sh
+. "${shelldir}"/lib/record_tasks.sh
+
+# perf may be built without deferred user callchains.
+deferred="${shelldir}"/lib/callchain_deferred.sh
+if [ -e "${deferred}" ]
+then
+  # shellcheck source=lib/callchain_deferred.sh
+  . "${deferred}"
+fi
 
 data="${dir}/perf.data"
 # The buffers are small, so they are overwritten several times a second. perf writes the
@@ -236,7 +244,8 @@ check_support
 test_options
 test_snapshots
 test_backward
-if [ "$(cat /proc/sys/kernel/unwind_user_deferred 2> /dev/null)" = 1 ]
+if [ -e "${deferred}" ] &&
+   [ "$(cat /proc/sys/kernel/unwind_user_deferred 2> /dev/null)" = 1 ]
 then
   test_deferred
   test_record_overwritten
