@@ -78,5 +78,5 @@ BUILT := bare-root bare-root.bare bench bench.txt bisect demo dwarf-stacks ftrac
 	tables-cost topics trace-cmd unwind-host vdso whole-stacks \
 	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off
 
-clean: ## remove what was built; build/linux and its commits stay, and build/stored
+clean: ## remove what was built; build/linux and its commits stay
 	rm -rf --one-file-system $(addprefix $(BUILD)/,$(BUILT))
