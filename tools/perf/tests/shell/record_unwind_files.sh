@@ -4,11 +4,12 @@
 
 set -e
 
+shelldir=$(dirname "$0")
 dir=$(mktemp -d /tmp/__perf_test.unwind_files.XXXXX)
 # shellcheck source=lib/callchain_deferred.sh
-. "$(dirname "$0")"/lib/callchain_deferred.sh
+. "${shelldir}"/lib/callchain_deferred.sh
 # shellcheck source=lib/unwind_tables.sh
-. "$(dirname "$0")"/lib/unwind_tables.sh
+. "${shelldir}"/lib/unwind_tables.sh
 
 data="${dir}/perf.data"
 base=(perf --buildid-dir "${dir}/cache" record -o "${data}" -e cpu-clock:u --call-graph "fp,defer")
