@@ -4,7 +4,7 @@
 # Functions for tests that record tasks in the background. A test has "set -e" and a
 # directory for its files in ${dir}, and ends with finish.
 
-# shellcheck disable=SC2154 # The test has shelldir, dir, and data.
+# shellcheck disable=SC2154 # The test has dir and data.
 
 err=0
 # Tasks in the background that end with the test
