@@ -102,9 +102,12 @@ static int sframe_cache__open_sub(int at, const char *name, bool create)
 
 static int sframe_cache__open_top(bool create)
 {
+	char path[PATH_MAX];
 	int top, fd;
 
-	if (create && mkdir_p(buildid_dir, 0755))
+	/* A copy, as mkdir_p() writes to it, and other threads are here as well. */
+	strlcpy(path, buildid_dir, sizeof(path));
+	if (create && mkdir_p(path, 0755))
 		return -errno;
 
 	top = sframe_cache__open_dir(AT_FDCWD, buildid_dir, 0);

@@ -316,6 +316,25 @@ test_many() {
   grep -q 'none: No such file' "${dir}/log" || fail "no message about a missing file"
 }
 
+# Threads that make the directories of the cache at the same time
+test_new_cache() {
+  echo "A new cache"
+  local small i
+
+  small=$(type -P true)
+  mkdir "${dir}/small"
+  for i in 1 2 3 4 5 6 7 8
+  do
+    cp "${small}" "${dir}/small/program${i}"
+  done
+  for i in $(seq 20)
+  do
+    rm -rf "${dir}/cache"
+    "${sframe[@]}" build -f -j 8 "${dir}/small" > "${dir}/log" 2>&1 ||
+      fail "not all are made: $(cat "${dir}/log")"
+  done
+}
+
 check_support
 test_build
 test_show
@@ -325,5 +344,6 @@ test_installed
 test_cache
 test_owner
 test_many
+test_new_cache
 
 finish
