@@ -105,8 +105,8 @@ static int sframe_cache__open_top(bool create)
 	char path[PATH_MAX];
 	int top, fd;
 
-	/* A copy, as mkdir_p() writes to it, and other threads are here as well. */
-	strlcpy(path, buildid_dir, sizeof(path));
+	/* mkdir_p() modifies the path, and other threads use buildid_dir meanwhile. */
+	scnprintf(path, sizeof(path), "%s", buildid_dir);
 	if (create && mkdir_p(path, 0755))
 		return -errno;
 
