@@ -59,6 +59,18 @@ topics()
 	done
 }
 
+# patch_diffs FILE...: the changes of these patches, without their messages.
+patch_diffs()
+{
+	awk 'FNR == 1 { diff = 0 } /^diff --git / { diff = 1 } diff' "$@"
+}
+
+# built_tree COMMIT: what its tree holds, without documents, which nothing is built from.
+built_tree()
+{
+	git -C "$LINUX" ls-tree "$1" | grep -v '\sDocumentation$'
+}
+
 # The patches in the order of series, without quilt's comments.
 series_patches()
 {
