@@ -158,8 +158,8 @@ static unsigned int unwind_deferred_users;
  * A stack that was delivered under another value does not count as delivered.
  * Incremented in any context:
  * - when a client goes, because the next client may get its bit;
- * - when the first user comes, because until then, returns to user mode did not clear
- *   the rounds;
+ * - when the first client enables deferral, because before that, returns to
+ *   user mode did not clear @rounds;
  * - by unwind_deferred_renew().
  */
 static atomic_long_t unwind_deferred_epoch;
@@ -329,8 +329,9 @@ static notrace int unwind_deferred_claimed(struct unwind_task_info *info,
  * * -ESRCH	- The task is exiting
  * * -ESTALE	- The task is in execve(): its user registers are those of the old
  *		  program, so no user stack can be found by any method
- * * -EBUSY	- Not possible now: a uprobe is being handled, a request was
- *		  interrupted, a walk ended too early for this depth,
+ * * -EBUSY	- Not possible now: a uprobe is being handled, an NMI
+ *		  interrupted a request, a walk that has ended is not as
+ *		  deep as @depth,
  *		  the task has done its last work before user mode, or there were
  *		  too many deliveries since the kernel was entered
  * * -EAGAIN	- The pending request has other user registers, or is older
@@ -666,8 +667,8 @@ EXPORT_SYMBOL_GPL(unwind_deferred_unregister);
 /**
  * unwind_deferred_enable - Start to accept requests
  *
- * To be called by a client that is about to make requests. Each return to user mode
- * costs one more store, until some time after the matching
+ * A client calls this before it makes requests. From then on, each return to
+ * user mode costs one more store, until a second after the matching
  * unwind_deferred_disable().
  *
  * Context: Process context. Sleeps.
@@ -679,8 +680,9 @@ void unwind_deferred_enable(void)
 	static_branch_deferred_inc(&unwind_deferred_key);
 
 	/*
-	 * Only after all ways out of the kernel clear the rounds: a stack that was
-	 * delivered before must not count as a stack of a later kernel entry.
+	 * Start a new epoch when all returns to user mode clear @rounds, not
+	 * earlier: a stack that was delivered before must not count as
+	 * delivered in a later kernel entry.
 	 */
 	if (!unwind_deferred_users)
 		atomic_long_inc(&unwind_deferred_epoch);
@@ -782,7 +784,7 @@ void unwind_deferred_task_exec_begin(void)
 	struct unwind_task_info *info = &current->unwind_info;
 
 	WRITE_ONCE(info->barred, UNWIND_BARRED_EXEC);
-	/* From here on a request in an interrupt sees it. Flush what came before. */
+	/* From here on, interrupts refuse requests. Deliver the earlier ones. */
 	barrier();
 	unwind_deferred_flush(info);
 

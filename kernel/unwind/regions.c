@@ -387,12 +387,12 @@ void unwind_regions_drop(struct unwind_user_regions *regions,
 }
 
 /**
- * unwind_regions_replace_memo - Replace what the layers above remember
- * @old:	What they remember for current's mm, or NULL; not dereferenced
- * @new:	What they are to remember
+ * unwind_regions_replace_memo - Replace the memo of current's mm
+ * @old:	The expected memo, or NULL; not dereferenced
+ * @new:	The new memo
  *
  * Context: Task context.
- * Return: true if it was @old and is @new now.
+ * Return: true if the memo was @old and has been replaced.
  */
 bool unwind_regions_replace_memo(struct unwind_regions_memo *old,
 				 struct unwind_regions_memo *new)
@@ -482,10 +482,10 @@ unsigned long unwind_user_regions_count(void)
 }
 
 /**
- * unwind_user_regions_reclaim - Forget what can be found again
- * @nr:		For how many mms. The mms that were walked first come first
+ * unwind_user_regions_reclaim - Free regions of mapped files, and memos
+ * @nr:		Number of mms. Begins with those that were walked first
  *
- * Walks may continue meanwhile and find it again.
+ * Walks may continue meanwhile, and look up the regions again.
  *
  * Context: Process context, also while memory is being reclaimed. Does not sleep.
  * Return: the number of mms for which it was forgotten.

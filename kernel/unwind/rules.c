@@ -279,7 +279,7 @@ unwind_user_find_rule(struct unwind_user_state *state,
 
 		ret = unwind_user_table_rule(state, &slot, false, pc, rule, &flaw);
 
-		/* Only the kernel's own layout describes this frame. */
+		/* A signal trampoline whose frame the section does not describe */
 		if (ret == -ENODATA)
 			return UNWIND_USER_RULE_SIGNAL;
 

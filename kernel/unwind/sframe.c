@@ -96,7 +96,8 @@ static u32 sframe_fde_size(const struct sframe_section *sec)
 
 /*
  * Start of the function of FDE @index, whose bytes are at @raw, minus the base of
- * the section. A nonsensical start may wrap; it is then just somewhere else.
+ * the section. A corrupt start may wrap. The lookup then finds a wrong
+ * rule or none.
  */
 static s64 sframe_fde_start(const struct sframe_section *sec, u32 index,
 			    const void *raw)
@@ -399,7 +400,10 @@ static int sframe_find_fre(const struct sframe_section *sec,
 		prev = this;
 		found = pos;
 
-		/* Most info bytes are equal: do not wait for each FRE's size. */
+		/*
+		 * Compute the size only if the info byte differs from the last one.
+		 * So the CPU can predict the branch and go on to the next FRE.
+		 */
 		if (fre[head - 1] != *info) {
 			*info = fre[head - 1];
 			size = head + (FIELD_GET(SFRAME_FRE_WORDS, *info) <<
@@ -506,7 +510,7 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 	if (words->width > SFRAME_WIDTH_MAX || (info & SFRAME_FRE_MANGLED_RA))
 		return -EINVAL;
 
-	/* There is nothing about the caller, because there is no caller. */
+	/* An FRE without words marks the outermost frame. */
 	if (!words->nr) {
 		rule->outermost = true;
 		return 0;

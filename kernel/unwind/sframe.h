@@ -26,8 +26,8 @@ struct unwind_user_rule;
 #define SFRAME_FRES_LEN_MAX		SZ_256K
 
 /*
- * Into how many parts the FDEs are divided. The start of each part is remembered, so
- * a lookup only reads FDEs of one part. With up to a thousand FDEs, as in most
+ * Number of parts of the FDEs. The section remembers the start of each part, so a
+ * lookup reads FDEs of only one part. With up to a thousand FDEs, as in most
  * programs, this takes one read. Must be the square of SFRAME_PARTS_ROOT.
  */
 #define SFRAME_PARTS			64

@@ -42,8 +42,8 @@
 #include "shared.h"
 
 /*
- * How many regions the threads of a program remember together, at first and at most.
- * The hint of a rule says which one it is for. There is one region for each mapping
+ * Initial and largest number of regions that the threads of a program remember. Each
+ * rule has a hint, the index of its region. There is one region for each mapping
  * that stacks lead through, and two more for each section that the program has
  * registered in the middle of a mapping.
  */

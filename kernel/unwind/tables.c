@@ -14,17 +14,18 @@
  *	walk -> mapping -> inode -> by_file ----------:
  *	walk -> number of a table -> by_id -----------'
  *
- * A table is not a way to read the program's memory: its rules confine the walk, see
- * kernel/unwind/user.c. A table cannot do harm either: although it is in kernel
- * memory, it is read by the same code as sections in user memory, which trusts
- * nothing.
+ * A supplier must not be able to read the memory of a program with a table. So a
+ * walk that has used a rule of a table is confined to the stack, see
+ * kernel/unwind/user.c. The table itself is not trusted: the same code reads it as
+ * sections in user memory.
  *
  * Which tasks a table serves: all tasks, if its supplier may profile all of them and
  * requests that. Otherwise the tasks to which one of the owning events is attached,
  * including children that inherit the event. For an event of a CPU or a cgroup, the
  * tasks that walk on that CPU. If several tables serve a task, one that serves all
- * tasks is preferred, then the newest. The hash includes whom a table serves, so a
- * lookup does not take longer if many users have supplied tables for the same file.
+ * tasks is preferred, then the newest. The hash key includes the set (or none if the
+ * table serves all tasks). So a lookup does not take longer if many users have supplied
+ * tables for the same file.
  *
  * Which file a table is for: the one that struct unwind_table_file describes. Each
  * lookup of a mapping compares that with the mapping's inode. On an overlay, that is
@@ -92,8 +93,8 @@
  * @entry, @nr, @bytes        the same                    unwind_tables_mutex
  * unwind_tables_all, @seq    the same                    unwind_tables_mutex;
  *                                                        read under RCU
- * @used                      supplying, and any walk     nothing: it is a time,
- *                                                        any writer's is recent
+ * @used                      supplying, and any walk     nothing: all writers
+ *                                                        store the current time
  * the rest of a table        supplying                   before it is linked
  * current->unwind_tables_seq walks of the task           nothing: no other task
  *                                                        uses it
@@ -189,7 +190,7 @@ static bool unwind_table_same_contents(const struct unwind_table_file *a,
 	return a->size == b->size && a->modified == b->modified;
 }
 
-/* The set whose tasks alone the table serves; NULL if it serves all tasks. */
+/* Return the set of a table that serves only its tasks; NULL if it serves all tasks. */
 static const struct unwind_user_tables *
 unwind_table_only(const struct unwind_table *table)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * User registers, user stack and user callchain of samples that were taken in
- * the kernel: system calls, exceptions and interrupts of 64-bit programs (those of
- * 32-bit ones: user_regs_compat), from NMI context. And registers of the kernel,
- * which must not be in samples of events that exclude it.
+ * User registers, user stack and user callchain of samples in system calls,
+ * exceptions and interrupts of 64-bit programs. The samples are taken in NMI context
+ * and in hard interrupts. user_regs_compat tests 32-bit programs. Samples of events
+ * that exclude the kernel must not contain kernel registers.
  *
  * A target enters the kernel in one way again and again, with registers and a stack
  * that are known. A sample in the kernel has these, or says that it has none. The
@@ -85,7 +85,7 @@ struct target {
 	const char	*name;
 	void		(*start)(void);
 	const char	*loop;
-	/* Here the register has counted, the stack not yet */
+	/* At this address, the register is incremented but the word on the stack is not */
 	const char	*count;
 	const char	*after;
 	const char	*end;
@@ -399,7 +399,7 @@ TEST_F(intr, no_kernel_registers_when_excluded)
 		else if (s.ip < (__u64)t->loop || s.ip >= (__u64)t->end)
 			elsewhere++;
 	}
-	TH_LOG("late %u: no ip %u; of all, ip in the kernel %u, mode %u, chain %u",
+	TH_LOG("late samples %u, without ip %u; with kernel ip %u, kernel mode %u, kernel callchain %u",
 	       late, unknown, ips, modes, chains);
 	EXPECT_LE(MIN_SAMPLES, late);
 	EXPECT_EQ(0, ips);

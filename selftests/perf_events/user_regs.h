@@ -16,7 +16,7 @@
 /* The word that counts, like r12 or edi */
 #define COUNT_WORD	1
 
-/* How the 32-bit half is to enter the kernel: its first argument */
+/* First argument of the 32-bit program: the way to enter the kernel */
 #define ENTER_INT80	'i'
 #define ENTER_SYSENTER	'e'
 #define ENTER_SYSCALL	'c'

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The interface of deferred unwinding inside the kernel, through the clients of
- * test_modules/unwind_client: who is called, when, with which cookie and which
- * stack, and what unregistering promises.
+ * Test the kernel interface of deferred unwinding with the clients of
+ * test_modules/unwind_client: calls of the callbacks, their cookies and stacks,
+ * and the end of all calls after a client is unregistered.
  */
 #define _GNU_SOURCE
 #include <errno.h>

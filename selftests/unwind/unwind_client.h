@@ -21,8 +21,8 @@ enum unwind_client_ctx {
 };
 
 /*
- * Make a request: a system call with two arguments, so that the stack it is
- * made from can be known.  Returns what the request returned.
+ * Make a request. The system call has only two arguments, so known_stack.c can
+ * make it from a known stack.  Returns the result of the request.
  */
 #define UNWIND_CLIENT_REQUEST(client, ctx)	\
 	_IO('u', (ctx) * UNWIND_CLIENTS + (client))

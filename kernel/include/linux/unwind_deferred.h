@@ -64,9 +64,9 @@ void unwind_deferred_task_dead(void);
 void unwind_deferred_kick(void);
 
 /**
- * unwind_deferred_enter_from_user_mode - User code has run
+ * unwind_deferred_enter_from_user_mode - Allow requests after kernel entry
  *
- * Allows requests again: the task will do its work once more before user mode.
+ * The task will run its task work again before it returns to user mode.
  *
  * Context: Interrupts disabled, on the way into the kernel, after context tracking.
  */
@@ -80,11 +80,12 @@ static __always_inline void unwind_deferred_enter_from_user_mode(void)
 /**
  * unwind_deferred_exit_to_user_mode - User code is about to run
  *
- * User code will change its stack, so a stack that was delivered in this kernel
- * entry is of no use for the next one. If a request was made after the last look at
- * the task's work, it must not wait until the next entry. Then the task comes back
- * before it runs user code. On CPUs in nohz_full context tracking has tracepoints
- * after this, where nothing brings the task back.
+ * User code will change its stack, so the next kernel entry cannot use a stack
+ * that was delivered in this one. A request that came after the last check for
+ * task work must not wait until the next entry. For such a request, the CPU
+ * interrupts itself, and the task serves it before it runs user code. On CPUs in
+ * nohz_full, context tracking has tracepoints after this, where nothing brings the
+ * task back.
  *
  * Context: Interrupts disabled, on the way out of the kernel, after all code that
  *	    can be traced there, except context tracking on CPUs in nohz_full.

@@ -43,8 +43,8 @@ enum unwind_barred {
  * @rounds:	Deliveries since the kernel was entered. 0 means that @served and the
  *		walked stack are of an earlier entry
  * @barred:	Whether requests can be made, see &enum unwind_barred
- * @memory:	Who may free @cache, @gprs and @rules: the task while it serves a
- *		request, otherwise whoever takes @memory first
+ * @memory:	Lock for @cache, @gprs and @rules. The task holds it while it serves a
+ *		request. Otherwise the first one that takes it may free them
  * @work:	Task work that runs the deferred work
  * @cache:	The stack that was walked last, if the memory is still there. A walk
  *		allocates it

@@ -17,7 +17,7 @@
 	INSN(BPF_ALU | BPF_MOV | BPF_K, dst, 0, 0, imm)
 #define ADD_IMM(dst, imm)						\
 	INSN(BPF_ALU64 | BPF_ADD | BPF_K, dst, 0, 0, imm)
-/* This needs two instructions. */
+/* Takes two instructions: LD_MAP_REST must follow. */
 #define LD_MAP(dst, fd)							\
 	INSN(BPF_LD | BPF_DW | BPF_IMM, dst, BPF_PSEUDO_MAP_FD, 0, fd)
 #define LD_MAP_REST	INSN(0, 0, 0, 0, 0)

@@ -8,8 +8,8 @@
 struct session;
 
 /*
- * A child that runs fn(arg) as soon as child_go() says so, hence after the
- * session on it was opened, and then exits with 0.
+ * A child that waits for child_go(), runs fn(arg), and exits with 0. So a test
+ * can open a session on the child before fn() runs.
  */
 struct child {
 	pid_t	pid;

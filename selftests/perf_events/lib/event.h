@@ -23,7 +23,7 @@
 /* Bits between read_format and wakeup_events; old headers name fewer. */
 static inline __u64 *attr_flags(struct perf_event_attr *attr)
 {
-	/* All of them, named or not, are in the word before wakeup_events. */
+	/* The word before wakeup_events has all flags, also those without a name here. */
 	return (__u64 *)&attr->wakeup_events - 1;
 }
 

@@ -100,7 +100,7 @@ bool watch_next(struct watch *w, struct sample *s);
 /* End the target and the event. */
 void watch_close(struct watch *w);
 
-/* Has the interrupt of an event that excludes the kernel come there? */
+/* Did the interrupt of an event that excludes the kernel arrive in the kernel? */
 bool late_sample(const struct sample *s, __u64 type);
 
 /* The expected ax and flags before, in and after a system call. */

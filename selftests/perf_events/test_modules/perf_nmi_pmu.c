@@ -24,9 +24,9 @@
  * At least two CPUs are needed.
  *
  * With external=1 the module sends nothing, and each NMI that arrives is one
- * sample of each event that counts, whatever its period.  Who sends them, such
- * as "nmi" in the monitor of QEMU, decides at which instruction; one CPU is
- * enough.  A number written to the parameter "fire" makes the module send that many
+ * sample of each event that counts, whatever its period.  The sender, such as
+ * the command "nmi" of QEMU's monitor, chooses the interrupted instruction.  One
+ * CPU is enough then.  A number written to the parameter "fire" makes the module send that many
  * NMIs to the CPU of the writer, within its system call.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -99,7 +99,7 @@ MODULE_PARM_DESC(hz, "NMIs per second and CPU while events exist (1000)");
 
 static bool external;
 module_param(external, bool, 0444);
-MODULE_PARM_DESC(external, "Send no NMIs, sample at those of others (N)");
+MODULE_PARM_DESC(external, "Send no NMIs; take a sample at each NMI of another sender (N)");
 
 /*
  * Functions for built-in drivers are not exported. A kprobe finds their addresses. It
@@ -483,7 +483,7 @@ static int __init nmi_pmu_init(void)
 	int cpu, ret;
 
 	if (!external && num_online_cpus() < 2) {
-		pr_info("one CPU alone cannot send itself NMIs in user mode\n");
+		pr_info("at least two CPUs are needed, or external=1\n");
 		return -ENODEV;
 	}
 	overflow = nmi_pmu_find("perf_event_overflow");

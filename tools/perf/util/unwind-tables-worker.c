@@ -136,7 +136,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	} else if (own) {
 		tables->own++;
 	} else if (shared) {
-		pr_debug("%s has the table of the same file below another overlay\n", file->path);
+		pr_debug("%s is the same file as one below another overlay, and shares its table\n",
+			 file->path);
 		tables->shared++;
 	} else {
 		pr_debug2("Unwind table for %s: %zu bytes%s\n", file->path, table.size,
@@ -157,7 +158,10 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 					    !err || none);
 	mutex_unlock(&tables->lock);
 
-	/* If the file was gone, the next process that maps it may live longer. */
+	/*
+	 * perf opens a file through a process that maps it. If that process has
+	 * exited, try again when another process maps the file.
+	 */
 	file->gone = err == -ENOENT;
 	file->supplied = !err && !own;
 	if (fd >= 0)

@@ -460,7 +460,7 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 
 	code = find_sigreturn_code(state, &before);
 	if (IS_ERR_OR_NULL(code)) {
-		/* Its section or table says so. Those exist for 64-bit code only. */
+		/* Only its section marks it as a signal frame. Such code is 64-bit. */
 		code = &sigreturn_codes[0];
 		before = 0;
 		if (state->regs.word_size != code->word_size)

@@ -88,8 +88,8 @@ static void take_pushed(struct pt_regs *copy, const struct pt_regs *frame,
 }
 
 /*
- * IRET to user mode may fault. The frame that IRET was to pop is at the top of the
- * stack. The frame of the fault and the registers that its handler pushes are below it,
+ * IRET to user mode may fault. The frame that IRET tried to pop is at the top
+ * of the stack. The frame of the fault and the registers that its handler pushes are below it,
  * in the place of all other user registers:
  *
  *	user->	sp ss		of the user, from here to the top
@@ -398,7 +398,7 @@ static struct pt_regs *regs_of_stack(const struct pt_regs *regs, unsigned int wh
 	}
 }
 
-/* As x86_user_regs(), where the entry code may have been interrupted */
+/* x86_user_regs() for NMIs, which may have interrupted the entry code */
 static struct pt_regs *nmi_user_regs(const struct pt_regs *regs, struct pt_regs *copy)
 {
 	unsigned int level, where;

@@ -181,10 +181,10 @@ plant "A way in from other text" entry_64.S \
 	'a way into USER_REGS_IDT'
 plant "An exception fixup that leads into code under a hint" entry_64.S \
 	's/^\t_ASM_EXTABLE(.Lgs_change, .Lbad_gs)/\t_ASM_EXTABLE(.Lgs_change, error_return)/' \
-	'a fault leads here'
+	'an exception fixup (__ex_table) leads here'
 plant "Code that nothing leads to" entry_64.S \
 	'/^SYM_INNER_LABEL(entry_SYSRETQ_end/,/int3/s/int3/&\n\tmovq %rsp, %rbp/' \
-	'no way in found'
+	'no entry point reaches this instruction'
 plant "A jump to another range" entry_64.S \
 	's/^SYM_INNER_LABEL(entry_SYSCALL_64_after_hwframe.*/&\n\tjz syscall_return_via_sysret/' \
 	'syscall_return_via_sysret.*is not the user\|EXIT.*is not the user'

@@ -180,7 +180,7 @@ void check_extable(const struct section *sec)
 	for (i = 0; i + 12 <= sec->size; i += 12) {
 		fixup = sec->addr + i + 4 + (int)get32(sec->data + i + 4);
 		if (in_entry(fixup) && checked(where_of(fixup)))
-			error(fixup, "a fault leads here");
+			error(fixup, "an exception fixup (__ex_table) leads here");
 	}
 }
 
@@ -214,7 +214,7 @@ void check_all_run(bool verbose)
 		} else if (proved[ip - entry_start]) {
 			n++;
 		} else if (!is_padding(&insn) && !in_xen(ip)) {
-			error(ip, "not proved: no way in found");
+			error(ip, "not proved: no entry point reaches this instruction");
 			return;
 		}
 	}

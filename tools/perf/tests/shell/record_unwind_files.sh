@@ -353,7 +353,7 @@ test_overlay() {
 
   start_map "${dir}/merged1/program" "${dir}/merged2/program"
   "${record[@]}" -v -N -p $! -- timeout 60 "${BASH}" -c "${until}" bash \
-    'has the table of the same file below another overlay' "${dir}/log" > "${dir}/log" 2>&1 || true
+    'is the same file as one below another overlay' "${dir}/log" > "${dir}/log" 2>&1 || true
   if [ "$(grep -c '^Unwind table for .*/merged[12]/program' "${dir}/log")" != 1 ] ||
      ! grep -q '^Unwind tables: .* 1 shared by overlays' "${dir}/log"
   then

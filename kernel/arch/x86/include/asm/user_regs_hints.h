@@ -26,8 +26,8 @@
 #define USER_REGS_UNKNOWN		0
 
 /*
- * As in all text outside .entry.text: the stack pointer is below a complete pt_regs, or
- * error_entry or paranoid_entry has called the code.
+ * As in all text outside .entry.text. One of two holds: the stack pointer is below a
+ * complete pt_regs, or error_entry or paranoid_entry has called the code.
  */
 #define USER_REGS_KERNEL		1
 
