@@ -358,6 +358,7 @@ TEST_F_TIMEOUT(memory, comes_and_goes, 900)
 	       (after - before) / 1024);
 	ASSERT_LT(before, during);
 	ASSERT_LT(0, after);
+	limit *= kernel_memory_factor();
 	EXPECT_GE(before + (long)limit, during);
 	EXPECT_GE(before + (long)SLACK, after);
 

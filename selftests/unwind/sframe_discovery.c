@@ -145,12 +145,6 @@ static int kmalloc_count_close(struct kmalloc_count *k)
 	return at == head ? ret : -1;
 }
 
-/* Lock debugging makes objects of the kernel larger. */
-static __u64 memory_factor(void)
-{
-	return access("/proc/lockdep_stats", F_OK) ? 1 : 2;
-}
-
 /* A chain through a hundred libraries, and the kernel memory that they take. */
 TEST_F(discovery, hundred_libraries)
 {
@@ -193,8 +187,8 @@ TEST_F(discovery, hundred_libraries)
 		if (n == 1) {
 			first = kmalloc.bytes;
 			EXPECT_LE(nr, kmalloc.nr);
-			EXPECT_GE(memory_factor() * (nr * LIBRARY_MEMORY_MAX +
-						     SHARED_MEMORY_MAX), first);
+			EXPECT_GE(kernel_memory_factor() *
+				  (nr * LIBRARY_MEMORY_MAX + SHARED_MEMORY_MAX), first);
 			TH_LOG("memory: %llu bytes for the task, %llu bytes in %u allocations for %u libraries",
 			       task, first, kmalloc.nr, nr);
 			continue;

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../kselftest.h"
 #include "../../perf_events/lib/log.h"
@@ -172,5 +173,10 @@ bool chain_legal(const struct chain *c, const __u64 *ips, int nr, __u64 leaf_ip,
 	stack_dump("illegal", ips, nr);
 	stack_dump("whole", want, nr_want);
 	return false;
+}
+
+unsigned int kernel_memory_factor(void)
+{
+	return access("/proc/lockdep_stats", F_OK) ? 1 : 2;
 }
 #endif /* __x86_64__ */

@@ -82,6 +82,12 @@ unsigned int expect_two(struct chain *c, __u64 *want, const struct image_map *m,
 /* Is this a stack of the chain, or the start of one, and then maybe the decoy? */
 bool chain_legal(const struct chain *c, const __u64 *ips, int nr, __u64 leaf_ip,
 		 __u64 decoy);
+
+/*
+ * The factor for limits of kernel memory: with lock debugging, objects of the kernel are
+ * larger.
+ */
+unsigned int kernel_memory_factor(void);
 #endif /* __x86_64__ */
 
 #endif /* SELFTESTS_UNWIND_CHAIN_H */
