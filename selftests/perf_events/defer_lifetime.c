@@ -593,9 +593,12 @@ static void on_signal(int sig)
 	getppid();
 }
 
+/* Rounds that the load makes at least, so that a slow machine has enough samples */
+#define LOAD_ROUNDS	100
+
 /*
  * Spins, system calls, blocking, signals and short-lived children, for two
- * seconds. The stack of each spin encodes the pid.
+ * seconds or longer. The stack of each spin encodes the pid.
  */
 static void do_load(void *arg)
 {
@@ -618,7 +621,7 @@ static void do_load(void *arg)
 	if (timer_create(CLOCK_MONOTONIC, &sev, &timer) ||
 	    timer_settime(timer, 0, &its, NULL))
 		_exit(3);
-	for (i = 0; now_nsec() < end; i++) {
+	for (i = 0; i < LOAD_ROUNDS || now_nsec() < end; i++) {
 		known_walk_spin(getpid() & 0xfff, BITS, 300000);
 		known_walk_syscall(getpid() & 0xfff, BITS, __NR_sched_yield,
 				   0, 0);
