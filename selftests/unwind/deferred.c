@@ -341,6 +341,28 @@ TEST_F(client, nested_for_another_in_nmi)
 	check_nested_other(_metadata, self, UNWIND_CTX_NMI);
 }
 
+/* Who has received the stack does not get it again after others have. */
+TEST_F(client, nested_in_turn)
+{
+	unsigned int i;
+	__u64 cookie;
+
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, add_client(self->fd, i));
+		ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_CTX, i, UNWIND_CTX_TASK));
+		ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_CLIENT, i, !i));
+		ASSERT_EQ(0, ctl(self->fd, UNWIND_OP_CALLBACK_REQUESTS, i, 3));
+	}
+	ASSERT_EQ(0, request(self->fd, 0, UNWIND_CTX_TASK, ID));
+	STATE(0);
+	EXPECT_EQ(1, self->st.ended);
+	cookie = self->st.callback_cookie;
+	STATE(1);
+	EXPECT_EQ(1, self->st.ended);
+	EXPECT_EQ(0, self->st.nested_ret);
+	EXPECT_EQ(cookie, self->st.nested_cookie);
+}
+
 /* A callback that always asks for more does not keep the task in the kernel. */
 TEST_F_TIMEOUT(client, rounds_are_bounded, 20)
 {

@@ -255,7 +255,11 @@ static int many_wait(struct shared *s, unsigned int nr, struct session *drain)
 	return -1;
 }
 
+/* Of the stacks, as a user may set it: much more than a task keeps memory for. */
+#define MAX_STACK	2000
+
 FIXTURE(memory) {
+	long max_stack;
 	struct session s;
 	struct child child;
 	struct cgroup cg;
@@ -286,6 +290,8 @@ FIXTURE_SETUP(memory)
 		why = cgroup_open(&self->cg);
 	if (why)
 		SKIP(cgroup_close(&self->cg); return, "%s", why);
+	ASSERT_EQ(0, read_long(SYSCTL_MAX_STACK, &self->max_stack));
+	ASSERT_EQ(0, write_long(SYSCTL_MAX_STACK, MAX_STACK));
 	self->shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, self->shared);
@@ -308,6 +314,8 @@ FIXTURE_TEARDOWN(memory)
 	}
 	cgroup_close(&self->cg);
 	jit_free(&self->jit);
+	if (self->max_stack)
+		EXPECT_EQ(0, write_long(SYSCTL_MAX_STACK, self->max_stack));
 }
 
 #define TRACEPOINT	"syscalls/sys_enter_getpgid"
