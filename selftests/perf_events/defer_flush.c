@@ -460,8 +460,8 @@ VARIANTS(frozen, .nr = __NR_read, .block = block_read, .hold = freeze,
 	 .release = thaw, .delivers = true, .again = true);
 VARIANTS(zombie, .nr = __NR_getppid, .block = block_traced, .hold = wait_zombie,
 	 .release = release_nothing, .delivers = true);
-VARIANTS(protection_key, .nr = __NR_read, .block = block_read,
-	 .prepare = prepare_pkey, .release = release_byte);
+VARIANTS(protection_key, .nr = __NR_futex, .block = block_futex,
+	 .prepare = prepare_pkey, .release = release_futex);
 VARIANTS(pid_namespace, .nr = __NR_read, .block = block_read, .release = release_byte,
 	 .pid_namespace = true);
 
@@ -493,7 +493,7 @@ struct block_args {
 	bool warm;
 };
 
-/* Exits with 0 after it has blocked, with 4 if this kernel has no such thing. */
+/* Exits with 0 after it has blocked, with 4 if this machine cannot do it. */
 static void do_block(void *arg)
 {
 	struct block_args *a = arg;
@@ -573,7 +573,7 @@ TEST_F_TIMEOUT(flush, once, 120)
 	if (session_wait(&self->s, warm + 1, 10)) {
 		ASSERT_EQ(pid, waitpid(pid, &status, WNOHANG));
 		ASSERT_EQ(4, WEXITSTATUS(status));
-		SKIP(return, "the kernel has no such system call");
+		SKIP(return, "not possible on this machine");
 	}
 	ASSERT_EQ(0, wait_blocked(pid));
 
