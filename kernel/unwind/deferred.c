@@ -41,10 +41,6 @@
  * - A stack that was cut at its depth and the deeper stack that a later request
  *   wants are two stacks.
  *
- * While the task does not run, unwind_deferred_flush() may deliver the stack in place
- * of the task work. The request then stays PENDING, without the clients that were
- * served, until the work runs.
- *
  * The task work runs wherever the kernel runs task work: on return to user mode,
  * but also before entering a guest, and in some long system calls.
  *
@@ -65,7 +61,7 @@
  * - @request is PENDING: @cookie, @regs and @epoch stay as they are until the task
  *   work retires the request. The work cannot interrupt a request, so a
  *   request that saw PENDING can rely on these fields until it returns. Only the
- *   task work writes @served, or a flush while the task does not run.
+ *   task work writes @served.
  * - In the task work, before the cmpxchg to 0: a request joins, the cmpxchg fails,
  *   and @served is written again. The request is refused if the walk has ended and
  *   was not deep enough for it. After the cmpxchg: a request claims, and finds its
@@ -106,10 +102,21 @@
 
 #include <asm/unwind_user.h>
 
-#include "immediate.h"
 #include "reclaim.h"
-#include "requests.h"
 #include "task_memory.h"
+
+/* Bits of unwind_task_info::request. The lower bits are clients. */
+#define UNWIND_REQUEST_PENDING		BIT(BITS_PER_LONG - 1)
+#define UNWIND_REQUEST_CLAIMED		BIT(BITS_PER_LONG - 2)
+
+/*
+ * Bit of unwind_task_info::depth: the walk is over. The other bits are then the
+ * greatest depth that it can serve.
+ */
+#define UNWIND_DEPTH_WALKED		BIT(31)
+
+/* The lower bits of @request: one for each client */
+#define UNWIND_MAX_CLIENTS		(BITS_PER_LONG - 2)
 
 /*
  * How many deliveries one kernel entry can have. Each is for other registers, a
@@ -161,8 +168,8 @@ static atomic_long_t unwind_deferred_epoch;
  * Written under unwind_deferred_mutex. Requests read it with interrupts disabled
  * (RCU), the deferred work reads it under unwind_deferred_srcu.
  */
-struct unwind_deferred_client *unwind_deferred_clients[UNWIND_MAX_CLIENTS];
-DEFINE_SRCU(unwind_deferred_srcu);
+static struct unwind_deferred_client *unwind_deferred_clients[UNWIND_MAX_CLIENTS];
+DEFINE_STATIC_SRCU(unwind_deferred_srcu);
 
 /* kernel.unwind_user_deferred */
 static int sysctl_unwind_user_deferred __read_mostly = 1;
@@ -190,9 +197,7 @@ static u64 unwind_deferred_new_cookie(void)
 }
 
 /* May current make a request in this context? If not, returns the error for it. */
-static notrace int
-unwind_deferred_may_request(const struct unwind_deferred_client *client,
-			    const struct unwind_task_info *info)
+static notrace int unwind_deferred_may_request(const struct unwind_task_info *info)
 {
 	/* Pairs with unwind_deferred_enable(). */
 	if (!smp_load_acquire(&unwind_deferred_users) ||
@@ -220,9 +225,15 @@ unwind_deferred_may_request(const struct unwind_deferred_client *client,
 	if (info->barred == UNWIND_BARRED_LEAVING && in_task())
 		return -EBUSY;
 
-	if (unwind_deferred_in_uprobe() &&
-	    (!client->in_uprobe || current->utask->active_uprobe))
+#ifdef CONFIG_UPROBES
+	/*
+	 * A uprobe is being handled: the next instruction to run is not at ip but
+	 * in the single-stepping area.
+	 */
+	if (current->utask &&
+	    (current->utask->auprobe || current->utask->active_uprobe))
 		return -EBUSY;
+#endif
 
 	return 0;
 }
@@ -283,7 +294,6 @@ static notrace int unwind_deferred_claimed(struct unwind_task_info *info,
 		info->regs	= *uregs;
 		info->depth	= depth;
 		info->served	= 0;
-		info->probed	= unwind_user_probed();
 		unwind_deferred_keep_gprs(info, regs);
 	}
 
@@ -325,7 +335,7 @@ static notrace int unwind_deferred_claimed(struct unwind_task_info *info,
  *		  the task has done its last work before user mode, or there were
  *		  too many deliveries since the kernel was entered
  * * -EAGAIN	- The pending request has other user registers, or is older
- *		  than @client or than unwind_deferred_renew()
+ *		  than @client
  * * -ENOENT	- @client is not registered
  */
 int notrace unwind_deferred_request(struct unwind_deferred_client *client,
@@ -340,7 +350,7 @@ int notrace unwind_deferred_request(struct unwind_deferred_client *client,
 
 	guard(irqsave)();
 
-	ret = unwind_deferred_may_request(client, info);
+	ret = unwind_deferred_may_request(info);
 	if (ret)
 		return ret;
 
@@ -386,17 +396,6 @@ int notrace unwind_deferred_request(struct unwind_deferred_client *client,
 		if (depth <= old_depth)
 			break;
 	} while (!try_cmpxchg(&info->depth, &old_depth, depth));
-
-	/*
-	 * A flush has delivered the stack while the task slept. If a session has come
-	 * since, it has not received it, and the others must not get this cookie again.
-	 */
-	if (info->served & mine && info->cpu == smp_processor_id()) {
-		if (info->epoch != (unsigned long)atomic_long_read(&unwind_deferred_epoch))
-			return -EAGAIN;
-		*cookie = info->cookie;
-		return 0;
-	}
 
 	/* An NMI may add its bit in between. */
 	while (!(request & mine)) {
@@ -511,14 +510,9 @@ static void unwind_deferred_run(struct unwind_task_info *info)
 
 		cookie = info->cookie;
 		epoch = info->epoch;
-		/*
-		 * Deliveries on another CPU do not count here, nor for an NMI that
-		 * comes before the cmpxchg.
-		 */
+		/* Deliveries on another CPU do not count here. */
 		served = info->cpu == smp_processor_id() ? info->served : 0;
-		WRITE_ONCE(info->served, served);
-		barrier();
-		WRITE_ONCE(info->cpu, smp_processor_id());
+		info->cpu = smp_processor_id();
 
 		/*
 		 * After the cmpxchg a request must find its client in @served,
@@ -540,72 +534,6 @@ static void unwind_deferred_run(struct unwind_task_info *info)
 	}
 }
 
-/**
- * unwind_deferred_unless_used - Free what a task keeps if no client is left
- * @info:	State of a task whose memory was just released
- *
- * If the last client went while the memory was in use, reclaim did not get it.
- *
- * Context: Process context, preemption enabled. Does not sleep.
- */
-void unwind_deferred_unless_used(struct unwind_task_info *info)
-{
-	/* Pairs with the barrier of unwind_deferred_reclaim_tasks(). */
-	smp_mb();
-	/* B */
-	if (!READ_ONCE(unwind_deferred_users)) {
-		unwind_deferred_reclaim_task(info);
-		unwind_user_regions_drop();
-	}
-}
-
-/**
- * unwind_deferred_sleep - Walk the requested stack before current sleeps
- *
- * While a task sleeps, others may use its stack: runtimes run another coroutine on it.
- * Registers are those of the request, so the memory should be, too. If the walk finds
- * the whole stack with what is at hand, that is what is delivered later. Otherwise
- * nothing changes, and the stack is walked on the way out.
- *
- * Context: Task context of current, which is about to sleep. It may hold mutexes and
- *	    the like, and perhaps sleeps in a walk itself. Does not sleep.
- */
-void unwind_deferred_sleep(void)
-{
-	struct unwind_task_info *info = &current->unwind_info;
-	unsigned int depth = READ_ONCE(info->depth), max;
-	struct unwind_task_cache *cache;
-
-	if (!(READ_ONCE(info->request) & UNWIND_REQUEST_PENDING) ||
-	    (depth & UNWIND_DEPTH_WALKED) || info->tried == info->cookie ||
-	    info->barred == UNWIND_BARRED_DEAD || !unwind_deferred_try_memory(info))
-		return;
-
-	/* What is missing now will hardly be there when the task sleeps again. */
-	info->tried = info->cookie;
-
-	cache = unwind_deferred_cache_nowait(info, depth);
-	if (!cache)
-		goto out;
-
-	max = min(depth, cache->room);
-	cache->filled = unwind_immediate_fill(info, cache, max);
-	if (!cache->filled)
-		goto out;
-
-	/* If a deeper request joins now, the walk on the way out serves both. */
-	if (cache->end != UNWIND_USER_END_CUT)
-		cache->filled = try_cmpxchg(&info->depth, &depth,
-					    UNWIND_USER_MAX_DEPTH | UNWIND_DEPTH_WALKED);
-	else
-		cache->filled = max == depth &&
-				try_cmpxchg(&info->depth, &depth,
-					    max | UNWIND_DEPTH_WALKED);
-out:
-	unwind_deferred_release_memory(info);
-	unwind_deferred_unless_used(info);
-}
-
 /* If memory is lacking, serve the request with entries on the kernel stack. */
 static noinline void unwind_deferred_run_few(struct unwind_task_info *info)
 {
@@ -622,15 +550,6 @@ static noinline void unwind_deferred_run_few(struct unwind_task_info *info)
 		unwind_deferred_set_cache(info, NULL);
 }
 
-/* Retire a pending request that a flush has served. */
-static bool unwind_deferred_retire(struct unwind_task_info *info)
-{
-	unsigned long request = UNWIND_REQUEST_PENDING;
-
-	return READ_ONCE(info->request) == request &&
-	       try_cmpxchg(&info->request, &request, 0);
-}
-
 /* If a request is pending, get memory for it and serve it. */
 static void unwind_deferred_serve(struct unwind_task_info *info)
 {
@@ -645,10 +564,6 @@ static void unwind_deferred_serve(struct unwind_task_info *info)
 
 	unwind_deferred_take_memory(info);
 
-	/* From here on, a flush leaves the request alone. */
-	if (unwind_deferred_retire(info))
-		goto out;
-
 	depth = READ_ONCE(info->depth);
 	if (depth & UNWIND_DEPTH_WALKED)
 		depth = UNWIND_CACHE_FEW;
@@ -658,10 +573,16 @@ static void unwind_deferred_serve(struct unwind_task_info *info)
 		unwind_deferred_run_few(info);
 
 	unwind_deferred_trim_memory(info);
-out:
+
 	/* A */
 	unwind_deferred_release_memory(info);
-	unwind_deferred_unless_used(info);
+	/* Pairs with the barrier of unwind_deferred_reclaim_tasks(). */
+	smp_mb();
+	/* B */
+	if (!READ_ONCE(unwind_deferred_users)) {
+		unwind_deferred_reclaim_task(info);
+		unwind_user_regions_drop();
+	}
 }
 
 static void unwind_deferred_task_work(struct callback_head *work)
@@ -838,7 +759,7 @@ void unwind_deferred_task_fork(struct task_struct *task)
 }
 
 /* Serve a pending request now. New requests have been barred. */
-static void unwind_deferred_serve_now(struct unwind_task_info *info)
+static void unwind_deferred_flush(struct unwind_task_info *info)
 {
 	if (!READ_ONCE(info->request))
 		return;
@@ -865,7 +786,7 @@ void unwind_deferred_task_exec_begin(void)
 	WRITE_ONCE(info->barred, UNWIND_BARRED_EXEC);
 	/* From here on, interrupts refuse requests. Deliver the earlier ones. */
 	barrier();
-	unwind_deferred_serve_now(info);
+	unwind_deferred_flush(info);
 
 	/* The walked stack is of no use for the new program. */
 	info->rounds = 0;
@@ -900,7 +821,7 @@ void unwind_deferred_task_exit(void)
 		return;
 	}
 
-	unwind_deferred_serve_now(info);
+	unwind_deferred_flush(info);
 	unwind_deferred_free_memory(info);
 }
 

@@ -5,8 +5,6 @@
 #include <linux/thread_info.h>
 #include <linux/types.h>
 
-#include <asm/pkru.h>
-
 struct pt_regs;
 struct unwind_user_gprs;
 struct unwind_user_regs;
@@ -30,27 +28,10 @@ bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state);
 bool arch_unwind_user_after_call(unsigned long ip);
 bool arch_unwind_user_vdso(const struct vm_area_struct *vma);
 
-/* Does @task run a 32-bit or x32 program? They have no SFrame sections. */
-static inline bool arch_unwind_user_compat(struct task_struct *task)
+/* Is current a 32-bit or x32 program? They have no SFrame sections. */
+static inline bool arch_unwind_user_compat(void)
 {
-	return test_tsk_thread_flag(task, TIF_ADDR32);
-}
-
-/*
- * A kernel thread is about to read the memory of another task. As for ptrace(), protection
- * keys are no obstacle: those of the kernel thread say nothing about that memory.
- */
-static inline u32 arch_unwind_user_ignore_keys(void)
-{
-	u32 keys = read_pkru();
-
-	write_pkru(0);
-	return keys;
-}
-
-static inline void arch_unwind_user_restore_keys(u32 keys)
-{
-	write_pkru(keys);
+	return test_thread_flag(TIF_ADDR32);
 }
 
 #endif /* _ASM_X86_UNWIND_USER_H */
