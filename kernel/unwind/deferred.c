@@ -41,6 +41,10 @@
  * - A stack that was cut at its depth and the deeper stack that a later request
  *   wants are two stacks.
  *
+ * While the task does not run, unwind_deferred_flush() may deliver the stack in place
+ * of the task work. The request then stays PENDING, without the clients that were
+ * served, until the work runs.
+ *
  * The task work runs wherever the kernel runs task work: on return to user mode,
  * but also before entering a guest, and in some long system calls.
  *
@@ -61,7 +65,7 @@
  * - @request is PENDING: @cookie, @regs and @epoch stay as they are until the task
  *   work retires the request. The work cannot interrupt a request, so a
  *   request that saw PENDING can rely on these fields until it returns. Only the
- *   task work writes @served.
+ *   task work writes @served, or a flush while the task does not run.
  * - In the task work, before the cmpxchg to 0: a request joins, the cmpxchg fails,
  *   and @served is written again. The request is refused if the walk has ended and
  *   was not deep enough for it. After the cmpxchg: a request claims, and finds its
@@ -103,20 +107,8 @@
 #include <asm/unwind_user.h>
 
 #include "reclaim.h"
+#include "requests.h"
 #include "task_memory.h"
-
-/* Bits of unwind_task_info::request. The lower bits are clients. */
-#define UNWIND_REQUEST_PENDING		BIT(BITS_PER_LONG - 1)
-#define UNWIND_REQUEST_CLAIMED		BIT(BITS_PER_LONG - 2)
-
-/*
- * Bit of unwind_task_info::depth: the walk is over. The other bits are then the
- * greatest depth that it can serve.
- */
-#define UNWIND_DEPTH_WALKED		BIT(31)
-
-/* The lower bits of @request: one for each client */
-#define UNWIND_MAX_CLIENTS		(BITS_PER_LONG - 2)
 
 /*
  * How many deliveries one kernel entry can have. Each is for other registers, a
@@ -168,8 +160,8 @@ static atomic_long_t unwind_deferred_epoch;
  * Written under unwind_deferred_mutex. Requests read it with interrupts disabled
  * (RCU), the deferred work reads it under unwind_deferred_srcu.
  */
-static struct unwind_deferred_client *unwind_deferred_clients[UNWIND_MAX_CLIENTS];
-DEFINE_STATIC_SRCU(unwind_deferred_srcu);
+struct unwind_deferred_client *unwind_deferred_clients[UNWIND_MAX_CLIENTS];
+DEFINE_SRCU(unwind_deferred_srcu);
 
 /* kernel.unwind_user_deferred */
 static int sysctl_unwind_user_deferred __read_mostly = 1;
@@ -197,7 +189,9 @@ static u64 unwind_deferred_new_cookie(void)
 }
 
 /* May current make a request in this context? If not, returns the error for it. */
-static notrace int unwind_deferred_may_request(const struct unwind_task_info *info)
+static notrace int
+unwind_deferred_may_request(const struct unwind_deferred_client *client,
+			    const struct unwind_task_info *info)
 {
 	/* Pairs with unwind_deferred_enable(). */
 	if (!smp_load_acquire(&unwind_deferred_users) ||
@@ -225,15 +219,9 @@ static notrace int unwind_deferred_may_request(const struct unwind_task_info *in
 	if (info->barred == UNWIND_BARRED_LEAVING && in_task())
 		return -EBUSY;
 
-#ifdef CONFIG_UPROBES
-	/*
-	 * A uprobe is being handled: the next instruction to run is not at ip but
-	 * in the single-stepping area.
-	 */
-	if (current->utask &&
-	    (current->utask->auprobe || current->utask->active_uprobe))
+	if (unwind_deferred_in_uprobe() &&
+	    (!client->in_uprobe || current->utask->active_uprobe))
 		return -EBUSY;
-#endif
 
 	return 0;
 }
@@ -294,6 +282,7 @@ static notrace int unwind_deferred_claimed(struct unwind_task_info *info,
 		info->regs	= *uregs;
 		info->depth	= depth;
 		info->served	= 0;
+		info->probed	= unwind_user_probed();
 		unwind_deferred_keep_gprs(info, regs);
 	}
 
@@ -335,7 +324,7 @@ static notrace int unwind_deferred_claimed(struct unwind_task_info *info,
  *		  the task has done its last work before user mode, or there were
  *		  too many deliveries since the kernel was entered
  * * -EAGAIN	- The pending request has other user registers, or is older
- *		  than @client
+ *		  than @client or than unwind_deferred_renew()
  * * -ENOENT	- @client is not registered
  */
 int notrace unwind_deferred_request(struct unwind_deferred_client *client,
@@ -350,7 +339,7 @@ int notrace unwind_deferred_request(struct unwind_deferred_client *client,
 
 	guard(irqsave)();
 
-	ret = unwind_deferred_may_request(info);
+	ret = unwind_deferred_may_request(client, info);
 	if (ret)
 		return ret;
 
@@ -396,6 +385,17 @@ int notrace unwind_deferred_request(struct unwind_deferred_client *client,
 		if (depth <= old_depth)
 			break;
 	} while (!try_cmpxchg(&info->depth, &old_depth, depth));
+
+	/*
+	 * A flush has delivered the stack while the task slept. If a session has come
+	 * since, it has not received it, and the others must not get this cookie again.
+	 */
+	if (info->served & mine && info->cpu == smp_processor_id()) {
+		if (info->epoch != (unsigned long)atomic_long_read(&unwind_deferred_epoch))
+			return -EAGAIN;
+		*cookie = info->cookie;
+		return 0;
+	}
 
 	/* An NMI may add its bit in between. */
 	while (!(request & mine)) {
@@ -510,9 +510,14 @@ static void unwind_deferred_run(struct unwind_task_info *info)
 
 		cookie = info->cookie;
 		epoch = info->epoch;
-		/* Deliveries on another CPU do not count here. */
+		/*
+		 * Deliveries on another CPU do not count here, nor for an NMI that
+		 * comes before the cmpxchg.
+		 */
 		served = info->cpu == smp_processor_id() ? info->served : 0;
-		info->cpu = smp_processor_id();
+		WRITE_ONCE(info->served, served);
+		barrier();
+		WRITE_ONCE(info->cpu, smp_processor_id());
 
 		/*
 		 * After the cmpxchg a request must find its client in @served,
@@ -534,6 +539,25 @@ static void unwind_deferred_run(struct unwind_task_info *info)
 	}
 }
 
+/**
+ * unwind_deferred_unless_used - Free what a task keeps if no client is left
+ * @info:	State of a task whose memory was just released
+ *
+ * If the last client went while the memory was in use, reclaim did not get it.
+ *
+ * Context: Process context, preemption enabled. Does not sleep.
+ */
+void unwind_deferred_unless_used(struct unwind_task_info *info)
+{
+	/* Pairs with the barrier of unwind_deferred_reclaim_tasks(). */
+	smp_mb();
+	/* B */
+	if (!READ_ONCE(unwind_deferred_users)) {
+		unwind_deferred_reclaim_task(info);
+		unwind_user_regions_drop();
+	}
+}
+
 /* If memory is lacking, serve the request with entries on the kernel stack. */
 static noinline void unwind_deferred_run_few(struct unwind_task_info *info)
 {
@@ -550,6 +574,15 @@ static noinline void unwind_deferred_run_few(struct unwind_task_info *info)
 		unwind_deferred_set_cache(info, NULL);
 }
 
+/* Retire a pending request that a flush has served. */
+static bool unwind_deferred_retire(struct unwind_task_info *info)
+{
+	unsigned long request = UNWIND_REQUEST_PENDING;
+
+	return READ_ONCE(info->request) == request &&
+	       try_cmpxchg(&info->request, &request, 0);
+}
+
 /* If a request is pending, get memory for it and serve it. */
 static void unwind_deferred_serve(struct unwind_task_info *info)
 {
@@ -564,6 +597,10 @@ static void unwind_deferred_serve(struct unwind_task_info *info)
 
 	unwind_deferred_take_memory(info);
 
+	/* From here on, a flush leaves the request alone. */
+	if (unwind_deferred_retire(info))
+		goto out;
+
 	depth = READ_ONCE(info->depth);
 	if (depth & UNWIND_DEPTH_WALKED)
 		depth = UNWIND_CACHE_FEW;
@@ -573,16 +610,10 @@ static void unwind_deferred_serve(struct unwind_task_info *info)
 		unwind_deferred_run_few(info);
 
 	unwind_deferred_trim_memory(info);
-
+out:
 	/* A */
 	unwind_deferred_release_memory(info);
-	/* Pairs with the barrier of unwind_deferred_reclaim_tasks(). */
-	smp_mb();
-	/* B */
-	if (!READ_ONCE(unwind_deferred_users)) {
-		unwind_deferred_reclaim_task(info);
-		unwind_user_regions_drop();
-	}
+	unwind_deferred_unless_used(info);
 }
 
 static void unwind_deferred_task_work(struct callback_head *work)
@@ -759,7 +790,7 @@ void unwind_deferred_task_fork(struct task_struct *task)
 }
 
 /* Serve a pending request now. New requests have been barred. */
-static void unwind_deferred_flush(struct unwind_task_info *info)
+static void unwind_deferred_serve_now(struct unwind_task_info *info)
 {
 	if (!READ_ONCE(info->request))
 		return;
@@ -786,7 +817,7 @@ void unwind_deferred_task_exec_begin(void)
 	WRITE_ONCE(info->barred, UNWIND_BARRED_EXEC);
 	/* From here on, interrupts refuse requests. Deliver the earlier ones. */
 	barrier();
-	unwind_deferred_flush(info);
+	unwind_deferred_serve_now(info);
 
 	/* The walked stack is of no use for the new program. */
 	info->rounds = 0;
@@ -821,7 +852,7 @@ void unwind_deferred_task_exit(void)
 		return;
 	}
 
-	unwind_deferred_flush(info);
+	unwind_deferred_serve_now(info);
 	unwind_deferred_free_memory(info);
 }
 

@@ -37,6 +37,7 @@
 #include <linux/mmap_lock.h>
 #include <linux/overflow.h>
 #include <linux/printk.h>
+#include <linux/processor.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -46,6 +47,7 @@
 
 #include "found.h"
 #include "regions.h"
+#include "subject.h"
 
 /*
  * How many regions of mapped files are remembered for one mm. Regions of mappings
@@ -68,11 +70,26 @@
  */
 #define UNWIND_REGIONS_RETRY	HZ
 
-/* Return: false if @vma maps neither a regular file nor the vDSO. */
+/* How often a walk at hand tries to get the lock of the regions */
+#define UNWIND_REGIONS_SPINS	64
+
+/* Inode of the file that @vma maps, or NULL. Also under unwind_user_look(). */
+static const struct inode *unwind_vma_inode(const struct vm_area_struct *vma)
+{
+	const struct file *file = READ_ONCE(vma->vm_file);
+
+	return file ? READ_ONCE(file->f_inode) : NULL;
+}
+
+/*
+ * Also under unwind_user_look().
+ *
+ * Return: false if @vma maps neither a regular file nor the vDSO.
+ */
 static bool unwind_source_init(struct unwind_source *source,
 			       const struct vm_area_struct *vma)
 {
-	const struct inode *inode;
+	const struct inode *inode = unwind_vma_inode(vma);
 	struct timespec64 ctime;
 
 	*source = (struct unwind_source) { };
@@ -81,10 +98,9 @@ static bool unwind_source_init(struct unwind_source *source,
 	if (vma->vm_flags & (VM_IO | VM_PFNMAP))
 		return false;
 
-	if (!vma->vm_file)
+	if (!inode)
 		return arch_unwind_user_vdso(vma);
 
-	inode = file_inode(vma->vm_file);
 	if (!S_ISREG(inode->i_mode))
 		return false;
 
@@ -108,24 +124,34 @@ static bool unwind_source_same_file(const struct unwind_source *a,
 	       a->changed == b->changed;
 }
 
-/* Does a single, readable mapping contain the whole section of @entry? */
-static bool unwind_region_mapped(struct mm_struct *mm,
-				 const struct unwind_region *entry)
+/* Does @vma contain the whole section of @entry? Also under unwind_user_look(). */
+static bool unwind_region_section_in(const struct unwind_region *entry,
+				     const struct vm_area_struct *vma)
 {
+	unsigned long start = vma->vm_start, end = vma->vm_end;
 	unsigned long base = entry->elf.sframe_base;
 	struct unwind_source source;
-	struct vm_area_struct *vma;
 
-	mmap_assert_locked(mm);
-
-	vma = vma_lookup(mm, base);
-	if (!vma || !(vma->vm_flags & VM_READ) ||
-	    entry->elf.sframe_size > vma->vm_end - base)
+	if (!(vma->vm_flags & VM_READ) || base < start || base >= end ||
+	    entry->elf.sframe_size > end - base)
 		return false;
 
 	return unwind_source_init(&source, vma) &&
 	       unwind_source_same_file(&source, &entry->source) &&
-	       source.off + (base - vma->vm_start) == entry->elf.sframe_off;
+	       source.off + (base - start) == entry->elf.sframe_off;
+}
+
+/* Does a single, readable mapping contain the whole section of @entry? */
+static bool unwind_region_mapped(struct mm_struct *mm,
+				 const struct unwind_region *entry)
+{
+	const struct vm_area_struct *vma;
+
+	mmap_assert_locked(mm);
+
+	vma = vma_lookup(mm, entry->elf.sframe_base);
+
+	return vma && unwind_region_section_in(entry, vma);
 }
 
 /* Do both have the same range, and map the same part of the same file? */
@@ -150,6 +176,18 @@ static bool unwind_region_valid(struct mm_struct *mm,
 
 	return !old->elf.sframe_size ||
 	       unwind_region_mapped(mm, old) == old->has_sframe;
+}
+
+/* A region of code without a file: nothing to look at, only assign a number. */
+static void unwind_region_no_file(struct unwind_user_region *region,
+				  unsigned long start, unsigned long end)
+{
+	region->start		= start;
+	region->end		= end;
+	region->id		= unwind_regions_new_id();
+	region->has_sframe	= false;
+	region->unread		= false;
+	region->table		= 0;
 }
 
 /*
@@ -261,7 +299,7 @@ static void unwind_region_discover(struct unwind_region_lookup *lookup,
 	if (ret)
 		goto bad;
 
-	if (mmap_read_lock_killable(mm))
+	if (!unwind_user_lock_mm(mm))
 		return;
 	mapped = unwind_region_mapped(mm, entry);
 	mmap_read_unlock(mm);
@@ -285,8 +323,8 @@ bad:
 		entry->retry = jiffies + UNWIND_REGIONS_RETRY;
 	}
 	pr_debug_ratelimited("%s[%d]: SFrame section for %lx-%lx (%pD) not used: %d\n",
-			     current->comm, current->pid, entry->start,
-			     entry->end, lookup->file, ret);
+			     unwind_user_task()->comm, unwind_user_task()->pid,
+			     entry->start, entry->end, lookup->file, ret);
 }
 
 /* @vma maps code of a file. Find where the start of this file is mapped. */
@@ -326,7 +364,7 @@ static int unwind_region_lookup(struct unwind_region_lookup *lookup,
 	struct vm_area_struct *vma;
 	int ret = 0;
 
-	if (mmap_read_lock_killable(mm))
+	if (!unwind_user_lock_mm(mm))
 		return -EINTR;
 
 	seq->mm = unwind_user_mm_seq(mm);
@@ -349,13 +387,7 @@ static int unwind_region_lookup(struct unwind_region_lookup *lookup,
 
 	ret = 0;
 	if (!unwind_source_init(&new->source, vma)) {
-		/* No file to look at: remember nothing, only assign a number. */
-		region->start		= vma->vm_start;
-		region->end		= vma->vm_end;
-		region->id		= unwind_regions_new_id();
-		region->has_sframe	= false;
-		region->unread		= false;
-		region->table		= 0;
+		unwind_region_no_file(region, vma->vm_start, vma->vm_end);
 		goto out;
 	}
 
@@ -411,7 +443,7 @@ int unwind_user_region_find(unsigned long ip,
 
 	might_sleep();
 
-	if (arch_unwind_user_compat() || ip >= TASK_SIZE_MAX)
+	if (arch_unwind_user_compat(unwind_user_task()) || ip >= TASK_SIZE_MAX)
 		return -ENOENT;
 
 	lookup.regions = unwind_regions_get(UNWIND_REGIONS_GFP);
@@ -422,9 +454,9 @@ int unwind_user_region_find(unsigned long ip,
 	if (ret != -EAGAIN)
 		goto out;
 
-	/* The task cannot be killed any more, so it must not wait for a file. */
+	/* Who cannot be killed must not wait for a file. */
 	ret = -ENOENT;
-	if (current->flags & PF_EXITING)
+	if (current->flags & PF_EXITING || current->unwind_info.subject)
 		goto out;
 
 	unwind_region_discover(&lookup, &region->sframe);
@@ -460,6 +492,151 @@ out:
 }
 
 /**
+ * struct unwind_region_look - What is read of a mapping of code without the mmap lock
+ * @ip:		An address in the mapping
+ * @new:	The mapping: its range and its file
+ * @code:	@ip is in it, and it is executable. Otherwise the rest is not set
+ * @file:	The mapping is of a file that could have a section or table
+ * @table:	Number of the table that was supplied for the file, or 0
+ */
+struct unwind_region_look {
+	unsigned long			ip;
+	struct unwind_region		new;
+	bool				code;
+	bool				file;
+	u64				table;
+};
+
+static bool unwind_region_look(const struct vm_area_struct *vma, void *data)
+{
+	struct unwind_region_look *look = data;
+	const struct inode *inode;
+
+	look->new.start = vma->vm_start;
+	look->new.end = vma->vm_end;
+	look->code = look->ip >= look->new.start && look->ip < look->new.end &&
+		     vma->vm_flags & VM_EXEC;
+	if (!look->code)
+		return true;
+
+	look->file = unwind_source_init(&look->new.source, vma);
+	inode = unwind_vma_inode(vma);
+	look->table = look->file && inode ? unwind_table_find(inode) : 0;
+
+	return true;
+}
+
+static bool unwind_region_look_at_section(const struct vm_area_struct *vma, void *data)
+{
+	return unwind_region_section_in(data, vma);
+}
+
+/* As unwind_region_valid(), without the mmap lock. No mapping changes @seq meanwhile. */
+static bool unwind_region_still_valid(struct unwind_region *old,
+				      const struct unwind_region *new)
+{
+	unsigned int seq;
+	bool mapped;
+
+	if (old->unread || !unwind_region_same_text(old, new))
+		return false;
+	if (!old->elf.sframe_size)
+		return true;
+
+	mapped = unwind_user_look(old->elf.sframe_base, unwind_region_look_at_section,
+				  old, &seq);
+
+	return mapped == old->has_sframe;
+}
+
+/*
+ * The owner holds the lock for a search of a tree, without being preempted. But this may
+ * have interrupted the owner.
+ */
+static bool unwind_regions_trylock(struct unwind_user_regions *regions)
+{
+	unsigned int i;
+
+	for (i = 0; i < UNWIND_REGIONS_SPINS; i++) {
+		if (spin_trylock(&regions->lock))
+			return true;
+		cpu_relax();
+	}
+
+	return false;
+}
+
+/**
+ * unwind_user_region_at_hand - Find a region that was found before, without waiting
+ * @ip:		The address, of code of the current task
+ * @region:	Receives what is known about the region
+ * @seq:	As for unwind_user_region_find()
+ *
+ * While mappings that have nothing to do with the region come and go, it stays the same.
+ *
+ * Context: Any, including NMI, after unwind_tables_begin().
+ * Return:
+ * * 0		- @region and @seq are filled in
+ * * -ENOENT	- Nothing is mapped there for execution, and nothing is registered
+ * * -EBUSY	- Somebody holds the lock of the regions, perhaps beneath the caller
+ * * -EAGAIN	- Only unwind_user_region_find() can tell
+ */
+int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *region,
+			       struct unwind_user_seq *seq)
+{
+	struct unwind_region_look look = { .ip = ip };
+	struct unwind_user_regions *regions;
+	unsigned long start, end;
+	struct unwind_region *old;
+	int ret = 0;
+
+	if (ip >= TASK_SIZE_MAX)
+		return -ENOENT;
+
+	/* There, to release the lock may wake a task, which a tracer may not do. */
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		return -EAGAIN;
+
+	/* Its last user frees it, or reclaim does after a grace period. */
+	guard(rcu)();
+
+	regions = READ_ONCE(current->mm->unwind_regions);
+	if (!regions || !unwind_user_look(ip, unwind_region_look, &look, &seq->mm))
+		return -EAGAIN;
+	seq->tables = unwind_tables_current();
+
+	if (!unwind_regions_trylock(regions))
+		return -EBUSY;
+
+	old = unwind_regions_lookup(&regions->registered, ip, &start, &end);
+	if (old) {
+		unwind_regions_copy(region, old, 0);
+	} else if (!look.code) {
+		ret = -ENOENT;
+	} else if (!look.file) {
+		unwind_region_no_file(region, look.new.start, look.new.end);
+	} else {
+		old = unwind_regions_overlap(&regions->found, ip, ip + 1);
+		if (old && unwind_region_still_valid(old, &look.new))
+			unwind_regions_copy(region, old, look.table);
+		else
+			ret = -EAGAIN;
+	}
+	spin_unlock(&regions->lock);
+
+	if (!unwind_user_mm_current(seq->mm))
+		return -EAGAIN;
+	if (ret)
+		return ret;
+
+	/* Registered regions may be in the middle of the mapping. */
+	region->start = max(region->start, start);
+	region->end = min(region->end, end);
+
+	return 0;
+}
+
+/**
  * unwind_user_region_drop - Stop using a section, because it is corrupt
  * @region:	Region of the section, from unwind_user_region_find()
  * @seq:	From unwind_user_region_find(), too
@@ -485,7 +662,7 @@ bool unwind_user_region_drop(const struct unwind_user_region *region,
 	struct file *file = NULL;
 	bool drop = false;
 
-	if (mmap_read_lock_killable(mm))
+	if (!unwind_user_lock_mm(mm))
 		return false;
 
 	/* Without sequence numbers a race may drop the wrong one; that is rare. */
@@ -525,7 +702,7 @@ bool unwind_user_region_drop(const struct unwind_user_region *region,
 
 	if (drop) {
 		pr_debug_ratelimited("%s[%d]: SFrame section at 0x%lx of %pD dropped: %s of 0x%lx is corrupt\n",
-				     current->comm, current->pid,
+				     unwind_user_task()->comm, unwind_user_task()->pid,
 				     region->sframe.base, file, flaw, ip);
 	}
 	if (file)

@@ -10,6 +10,8 @@ struct unwind_user_seq;
 int unwind_user_region_find(unsigned long ip,
 			    struct unwind_user_region *region,
 			    struct unwind_user_seq *seq);
+int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *region,
+			       struct unwind_user_seq *seq);
 bool unwind_user_region_drop(const struct unwind_user_region *region,
 			     const struct unwind_user_seq *seq,
 			     unsigned long ip, const char *flaw);

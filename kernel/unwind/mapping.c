@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Mappings of the current task
+ *
+ * A walk at hand runs with page faults disabled, perhaps in an NMI. It finds mappings
+ * without the mmap lock, under RCU, and uses what it has read only if no mapping was
+ * being changed meanwhile: the mm's sequence number is even, and the same before and
+ * after. So it has not interrupted a writer of the tree. The search only goes down the tree:
+ * that ends, even if a writer on another CPU is stopped between two of its steps.
  */
+#include <linux/cleanup.h>
+#include <linux/maple_tree.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/uaccess.h>
 
 #include "mapping.h"
+#include "subject.h"
 
 static void unwind_user_keep_mapping(struct unwind_user_mapping *mapping,
 				     const struct vm_area_struct *vma)
@@ -17,12 +28,95 @@ static void unwind_user_keep_mapping(struct unwind_user_mapping *mapping,
 }
 
 /**
+ * unwind_user_look - Look at a mapping without the mmap lock
+ * @addr:	An address in the mapping, or below the mapping if nothing is mapped there
+ * @look:	Copies what is of interest. Whatever it reads may be changing: it must check
+ *		each pointer, and reads it once. Memory of mappings and inodes is not freed
+ *		meanwhile; that of a file remains a file's. Returns false to refuse the
+ *		mapping
+ * @data:	For @look
+ * @seq:	Receives the sequence number of the mm's mappings
+ *
+ * Context: Any, under RCU.
+ * Return: true if @look has accepted a mapping and no mapping has changed meanwhile. Only
+ *	   then may the copy be used.
+ */
+bool unwind_user_look(unsigned long addr, unwind_user_look_fn look, void *data,
+		      unsigned int *seq)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	struct mm_struct *mm = current->mm;
+	const struct vm_area_struct *vma;
+	MA_STATE(mas, &mm->mm_mt, addr, addr);
+
+	*seq = raw_read_seqcount(&mm->mm_lock_seq);
+	if (*seq & 1)
+		return false;
+
+	vma = mas_walk(&mas);
+	if (!vma && mas.last < TASK_SIZE_MAX) {
+		mas_set(&mas, mas.last + 1);
+		vma = mas_walk(&mas);
+	}
+
+	/* What it reads may change, but then the sequence number does, too. */
+	return vma && data_race(look(vma, data)) &&
+	       !read_seqcount_retry(&mm->mm_lock_seq, *seq);
+#else
+	return false;
+#endif
+}
+
+/**
+ * struct unwind_user_vma - What is read of a mapping without the mmap lock
+ * @start:	Its first byte
+ * @end:	First byte after it
+ * @flags:	Its flags
+ */
+struct unwind_user_vma {
+	unsigned long		start;
+	unsigned long		end;
+	unsigned long		flags;
+};
+
+static bool unwind_user_copy_vma(const struct vm_area_struct *vma, void *data)
+{
+	struct unwind_user_vma *copy = data;
+
+	copy->start	= vma->vm_start;
+	copy->end	= vma->vm_end;
+	copy->flags	= vma->vm_flags;
+
+	return true;
+}
+
+static bool unwind_user_peek_mapping(unsigned long addr, unsigned long below,
+				     unsigned long flags,
+				     struct unwind_user_mapping *mapping)
+{
+	struct unwind_user_vma vma;
+
+	guard(rcu)();
+
+	if (!unwind_user_look(addr, unwind_user_copy_vma, &vma, &mapping->seq) ||
+	    (vma.flags & flags) != flags)
+		return false;
+	if (addr < vma.start && !(vma.flags & below))
+		return false;
+
+	mapping->start	= vma.start;
+	mapping->end	= vma.end;
+	return true;
+}
+
+/**
  * unwind_user_find_stack - Find the mapping that contains a stack pointer
  * @sp:		The stack pointer. The stack may not have grown to it yet
  * @mapping:	Receives where the mapping is
  *
- * Context: As unwind_user_region_find().
- * Return: false if there is none, or if the task is being killed.
+ * Context: As unwind_user_region_find(). Any if page faults are disabled.
+ * Return: false if there is none, if the task is being killed, or if page faults are
+ *	   disabled and mappings are being changed.
  */
 bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping)
 {
@@ -30,7 +124,10 @@ bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mappin
 	struct vm_area_struct *vma;
 	bool found;
 
-	if (mmap_read_lock_killable(mm))
+	if (faulthandler_disabled())
+		return unwind_user_peek_mapping(sp, VM_GROWSDOWN, VM_NONE, mapping);
+
+	if (!unwind_user_lock_mm(mm))
 		return false;
 
 	vma = find_vma(mm, sp);
@@ -47,8 +144,8 @@ bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mappin
  * @ip:		The address
  * @mapping:	Receives where the mapping is
  *
- * Context: As unwind_user_next().
- * Return: false if there is none, or if the task is being killed.
+ * Context: As unwind_user_next(). Any if page faults are disabled.
+ * Return: As unwind_user_find_stack().
  */
 bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping)
 {
@@ -56,7 +153,10 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
 	struct vm_area_struct *vma;
 	bool found;
 
-	if (mmap_read_lock_killable(mm))
+	if (faulthandler_disabled())
+		return unwind_user_peek_mapping(ip, VM_NONE, VM_EXEC, mapping);
+
+	if (!unwind_user_lock_mm(mm))
 		return false;
 
 	vma = vma_lookup(mm, ip);

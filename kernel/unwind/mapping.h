@@ -28,7 +28,7 @@ static inline unsigned int unwind_user_mm_seq(const struct mm_struct *mm)
  * unwind_user_mm_current - Are the mappings of current unchanged?
  * @seq:	From unwind_user_mm_seq(), of current's present mm
  *
- * Context: Task context of a user task.
+ * Context: Any, if current is a user task.
  * Return: true if no mapping has changed since; false if one has, or if the kernel
  *	   cannot tell.
  */
@@ -36,6 +36,21 @@ static inline bool unwind_user_mm_current(unsigned int seq)
 {
 #ifdef CONFIG_PER_VMA_LOCK
 	return raw_read_seqcount(&current->mm->mm_lock_seq) == seq;
+#else
+	return false;
+#endif
+}
+
+/**
+ * unwind_user_mm_changing - Does somebody change the mappings of current?
+ *
+ * Context: Any, if current is a user task.
+ * Return: true if the mmap lock is held for writing, perhaps beneath the caller.
+ */
+static inline bool unwind_user_mm_changing(void)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	return raw_read_seqcount(&current->mm->mm_lock_seq) & 1;
 #else
 	return false;
 #endif
@@ -53,6 +68,10 @@ struct unwind_user_mapping {
 	unsigned int		seq;
 };
 
+typedef bool (*unwind_user_look_fn)(const struct vm_area_struct *vma, void *data);
+
+bool unwind_user_look(unsigned long addr, unwind_user_look_fn look, void *data,
+		      unsigned int *seq);
 bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping);
 bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping);
 

@@ -14,6 +14,7 @@
 
 #include "confine.h"
 #include "memory.h"
+#include "subject.h"
 
 /*
  * How often one read may lose its page again, or have the mmap lock dropped, before
@@ -42,7 +43,8 @@ static bool unwind_user_may_fault(struct vm_area_struct *vma)
 	 * An exiting task cannot be killed any more, so it must not wait for a
 	 * file system that may wait for a server.
 	 */
-	if ((current->flags & PF_EXITING) && !vma_is_anonymous(vma))
+	if ((current->flags & PF_EXITING || current->unwind_info.subject) &&
+	    !vma_is_anonymous(vma))
 		return false;
 
 	return true;
@@ -65,7 +67,7 @@ static bool unwind_user_fault_in(unsigned long addr)
 	vm_fault_t fault;
 
 	for (tries = 0; tries < UNWIND_USER_FAULT_TRIES; tries++) {
-		if (mmap_read_lock_killable(mm))
+		if (!unwind_user_lock_mm(mm))
 			return false;
 
 		vma = vma_lookup(mm, addr);
@@ -82,7 +84,7 @@ static bool unwind_user_fault_in(unsigned long addr)
 
 		/* The lock was dropped, and the page may be present. */
 		if (fault & VM_FAULT_RETRY) {
-			if (fatal_signal_pending(current))
+			if (unwind_user_stopped())
 				return false;
 			flags |= FAULT_FLAG_TRIED;
 			continue;
@@ -103,10 +105,12 @@ static bool unwind_user_fault_in(unsigned long addr)
  *
  * Pages that are not present are faulted in, except in ranges that are registered
  * with userfaultfd, from files on FUSE, and from all files if the task is exiting. A
- * fatal signal ends the wait for a file.
+ * fatal signal ends the wait for a file. If page faults are disabled, nothing is
+ * faulted in.
  *
  * Context: Task context of a user task, interrupts enabled, no mm lock held.
- *	    May sleep.
+ *	    May sleep. If page faults are disabled: any in which the memory of
+ *	    current->mm may be read, see nmi_uaccess_okay().
  * Return: true if all bytes were read; @buf is undefined otherwise.
  */
 bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
@@ -115,7 +119,7 @@ bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
 	unsigned int tries;
 	unsigned long left;
 
-	might_sleep();
+	might_sleep_if(!faulthandler_disabled());
 
 	if (!__access_ok(from, size))
 		return false;
@@ -131,7 +135,7 @@ bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
 			return true;
 
 		/* The bytes may be on two pages: fault in the first missing one. */
-		if (!unwind_user_fault_in(addr + size - left))
+		if (faulthandler_disabled() || !unwind_user_fault_in(addr + size - left))
 			return false;
 	}
 

@@ -23,8 +23,9 @@
  *                           reclaim
  * @registered,              prctl()                      mmap lock for writing,
  * @nr_registered, and its                                which changes its
- * entries                                                sequence number; read
- *                                                        under the mmap lock
+ * entries                                                sequence number, and
+ *                                                        @lock; read under one
+ *                                                        of the two
  * @id, @has_sframe of       also tasks of the mm, when   @lock and mmap lock for
  * entries of @registered    they read a corrupt section  reading
  * @memo                     tasks of the mm; reclaim     cmpxchg, xchg; read
@@ -34,7 +35,8 @@
  * unwind_regions_id         tasks of all mms             atomic
  * ========================= ============================ =======================
  *
- * All of this happens in task context. Lock order: mmap lock, unwind_regions_lock,
+ * All of this is written in task context, except the table of an entry: a walk at hand may
+ * find a changed table in any context. It tries @lock. Lock order: mmap lock, unwind_regions_lock,
  * @lock. No lock is held while a file or user memory is read: the read may wait for
  * a server, and the server for a task that waits for the lock. Memory is not
  * allocated under one of the last two locks, because the allocation may reclaim.

@@ -6,6 +6,7 @@
  * Until it is removed, a section is used for its range of addresses, whatever is mapped
  * there.
  */
+#include <linux/cleanup.h>
 #include <linux/err.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
@@ -13,6 +14,7 @@
 #include <linux/rbtree.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/unwind_user_regions.h>
 
 #include <asm/unwind_user.h>
@@ -96,7 +98,8 @@ static int unwind_regions_register(struct unwind_user_regions *regions,
 		ret = -ENOSPC;
 	} else {
 		unwind_regions_assign_id(entry);
-		unwind_regions_add(&regions->registered, entry);
+		scoped_guard(spinlock, &regions->lock)
+			unwind_regions_add(&regions->registered, entry);
 		if (!regions->nr_registered++)
 			refcount_inc(&regions->refs);
 	}
@@ -135,7 +138,7 @@ int unwind_user_sframe_add(unsigned long sframe_addr, unsigned long sframe_len,
 	unsigned long sframe_end;
 	int ret;
 
-	if (arch_unwind_user_compat())
+	if (arch_unwind_user_compat(current))
 		return -EINVAL;
 
 	if (check_add_overflow(sframe_addr, sframe_len, &sframe_end) ||
@@ -190,7 +193,7 @@ int unwind_user_sframe_del(unsigned long text_start, unsigned long text_end)
 	struct mm_struct *mm = current->mm;
 	struct unwind_region *entry;
 
-	if (arch_unwind_user_compat() || !unwind_user_range_ok(text_start, text_end))
+	if (arch_unwind_user_compat(current) || !unwind_user_range_ok(text_start, text_end))
 		return -EINVAL;
 
 	regions = unwind_regions_tryget(mm);
@@ -207,7 +210,8 @@ int unwind_user_sframe_del(unsigned long text_start, unsigned long text_end)
 		entry = NULL;
 
 	if (entry) {
-		rb_erase(&entry->node, &regions->registered);
+		scoped_guard(spinlock, &regions->lock)
+			rb_erase(&entry->node, &regions->registered);
 		if (!--regions->nr_registered)
 			refcount_dec(&regions->refs);
 	}

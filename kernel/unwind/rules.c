@@ -35,6 +35,7 @@
 #include "rules.h"
 #include "sframe.h"
 #include "shared.h"
+#include "subject.h"
 #include "tables.h"
 
 /*
@@ -159,9 +160,9 @@ static bool unwind_user_recall(const struct unwind_user_rules *rules, unsigned l
 			       u64 key, struct unwind_user_rule *rule,
 			       enum unwind_user_rule_kind *kind)
 {
-	bool found;
+	bool found, busy = false;
 
-	if (unwind_user_shared_find(pc, key, rule, &found)) {
+	if (unwind_user_shared_find(pc, key, rule, &found, &busy)) {
 		*kind = found ? UNWIND_USER_RULE_FOUND : UNWIND_USER_RULE_FP;
 		return true;
 	}
@@ -222,36 +223,109 @@ static void unwind_user_remember(struct unwind_user_rules *rules,
 				     key & UNWIND_USER_KEY_TOPMOST);
 }
 
-/**
- * unwind_user_find_rule - Find out how the walk can leave the current frame
- * @state:	State of the walk
- * @rule:	Receives the rule of the section or table
+/*
+ * Find the region that contains @pc, for a walk at hand.
  *
- * Context: As unwind_user_next().
- * Return: see &enum unwind_user_rule_kind. Only %UNWIND_USER_RULE_FOUND sets
- *	   @rule.
+ * Return: 0 if &hand->slot is filled in, otherwise as unwind_user_region_at_hand().
  */
-enum unwind_user_rule_kind
-unwind_user_find_rule(struct unwind_user_state *state,
-		      struct unwind_user_rule *rule)
+static int unwind_user_slot_at_hand(unsigned long pc, struct unwind_user_hand *hand)
+{
+	struct unwind_user_slot *slot = &hand->slot;
+	int ret;
+
+	if (unwind_user_recent_get(pc, slot))
+		return 0;
+	if (hand->busy)
+		return -EBUSY;
+
+	ret = unwind_user_region_at_hand(pc, &slot->region, &slot->seq);
+	hand->busy = ret == -EBUSY;
+	if (ret)
+		return ret;
+	if (slot->region.unread)
+		return -EAGAIN;
+
+	unwind_user_recent_put(slot);
+	return 0;
+}
+
+/*
+ * Find out how a walk at hand can leave the current frame. Rules that walks in task
+ * context have remembered are at hand, and those of supplied tables: both are in
+ * kernel memory and read without locks. Sections are not: they would have to be
+ * searched in user memory.
+ */
+static enum unwind_user_rule_kind
+unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 key,
+			 struct unwind_user_rule *rule)
+{
+	struct unwind_user_hand *hand = state->hand;
+	const struct unwind_user_region *region = &hand->slot.region;
+	struct unwind_user_bare *bare = NULL;
+	bool found;
+	int ret, where;
+
+	if (state->rules && !unwind_user_is_shared())
+		bare = state->rules->bare;
+
+	if (unwind_user_shared_find(pc, key, rule, &found, &hand->busy))
+		return found ? UNWIND_USER_RULE_FOUND : UNWIND_USER_RULE_FP;
+
+	if (bare && unwind_user_bare_find(bare, pc, state->topmost))
+		return UNWIND_USER_RULE_FP;
+
+	ret = arch_unwind_user_at_sigreturn(state);
+	if (ret > 0)
+		return UNWIND_USER_RULE_SIGNAL;
+
+	/* 32-bit programs have no rules. */
+	if (!ret && (arch_unwind_user_compat(state->task) ||
+		     (bare && unwind_user_bare_has(bare, pc, state->topmost, false))))
+		return UNWIND_USER_RULE_FP;
+
+	/* What a walk by frame pointers finds on the stack may be any number. */
+	where = unwind_user_slot_at_hand(pc, hand);
+	if (where == -ENOENT)
+		return UNWIND_USER_RULE_FP;
+
+	/* The file's own section comes before the table. */
+	if (ret || where || region->has_sframe)
+		goto missed;
+
+	if (!region->table)
+		return UNWIND_USER_RULE_FP;
+
+	ret = unwind_table_find_rule_within(region->table, pc - region->load_base,
+					    rule, &hand->budget);
+	if (!ret) {
+		rule->confined = true;
+		return UNWIND_USER_RULE_FOUND;
+	}
+
+	/* Only the walk in task context looks at the next byte, too. */
+	if (ret == -ENOENT && state->topmost)
+		return UNWIND_USER_RULE_FP;
+missed:
+	if (!hand->missed)
+		hand->missed = pc ?: 1;
+	return UNWIND_USER_RULE_FP;
+}
+
+/*
+ * The same for a walk that may sleep. Walks at hand, which may be in an NMI, have no use for
+ * the memory that this needs on the stack.
+ */
+static noinline enum unwind_user_rule_kind
+unwind_user_look_up_rule(struct unwind_user_state *state, unsigned long pc, u64 key,
+			 struct unwind_user_rule *rule)
 {
 	struct unwind_user_rules *rules = state->rules;
 	enum unwind_user_rule_kind kind;
 	struct unwind_user_slot slot;
 	unsigned int lookups = 0;
-	unsigned long pc;
 	bool remember = false;
 	const char *flaw = "";
 	int signal, ret;
-	u64 key;
-
-	/* A call may be the last instruction of its function. */
-	pc = state->regs.cs_base + state->regs.ip - !state->topmost;
-	/*
-	 * A caller that returns to @pc + 1 may be a signal frame. A function that was
-	 * interrupted at @pc is not.
-	 */
-	key = pc | (state->topmost ? UNWIND_USER_KEY_TOPMOST : 0);
 
 	if (likely(rules) && unwind_user_recall(rules, pc, key, rule, &kind))
 		return kind;
@@ -270,7 +344,7 @@ unwind_user_find_rule(struct unwind_user_state *state,
 
 	/* The lookups below may take long. */
 	cond_resched();
-	if (fatal_signal_pending(current))
+	if (unwind_user_stopped())
 		return UNWIND_USER_RULE_FP;
 
 	do {
@@ -309,4 +383,32 @@ unwind_user_find_rule(struct unwind_user_state *state,
 		unwind_user_remember(rules, &slot, pc, key, ret ? NULL : rule);
 
 	return ret ? UNWIND_USER_RULE_FP : UNWIND_USER_RULE_FOUND;
+}
+
+/**
+ * unwind_user_find_rule - Find out how the walk can leave the current frame
+ * @state:	State of the walk
+ * @rule:	Receives the rule of the section or table
+ *
+ * Context: As unwind_user_next().
+ * Return: see &enum unwind_user_rule_kind. Only %UNWIND_USER_RULE_FOUND sets
+ *	   @rule.
+ */
+enum unwind_user_rule_kind
+unwind_user_find_rule(struct unwind_user_state *state,
+		      struct unwind_user_rule *rule)
+{
+	unsigned long pc;
+	u64 key;
+
+	/* A call may be the last instruction of its function. */
+	pc = state->regs.cs_base + state->regs.ip - !state->topmost;
+	/*
+	 * A caller that returns to @pc + 1 may be a signal frame. A function that was
+	 * interrupted at @pc is not.
+	 */
+	key = pc | (state->topmost ? UNWIND_USER_KEY_TOPMOST : 0);
+
+	return unlikely(state->hand) ? unwind_user_rule_at_hand(state, pc, key, rule) :
+				       unwind_user_look_up_rule(state, pc, key, rule);
 }

@@ -23,12 +23,45 @@ struct unwind_user_confine;
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
+#include "confine.h"
+#include "shared.h"
 #include "tables.h"
+
+/*
+ * How many FREs of supplied tables a walk at hand may read. A function of Debian's
+ * programs has 6 in the mean, and large ones some hundreds.
+ */
+#define UNWIND_USER_HAND_FRES	8192
+
+/**
+ * struct unwind_user_hand - What a walk at hand needs beside its state
+ * @confine:	Where it may go if it is confined
+ * @slot:	Region of the frame
+ * @budget:	How many FREs it may still read
+ * @missed:	The first address whose rule was not at hand, or 0. A walk in task context
+ *		may find more frames
+ * @busy:	Somebody holds the lock of the regions, perhaps beneath the walk
+ *
+ * Belongs to the walk. It is too large for the stack of an NMI.
+ */
+struct unwind_user_hand {
+	struct unwind_user_confine	confine;
+	struct unwind_user_slot		slot;
+	u32				budget;
+	unsigned long			missed;
+	bool				busy;
+};
 
 enum unwind_user_rule_kind
 unwind_user_find_rule(struct unwind_user_state *state,
 		      struct unwind_user_rule *rule);
 struct unwind_user_confine *unwind_user_rules_confine(struct unwind_user_rules *rules);
+enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
+					      const struct unwind_user_regs *regs,
+					      const struct unwind_user_gprs *gprs,
+					      struct unwind_user_rules *rules,
+					      unsigned long *entries,
+					      unsigned int max, unsigned int *filled);
 
 #else
 

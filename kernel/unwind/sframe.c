@@ -549,26 +549,9 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 	return words->nr ? -EINVAL : 0;
 }
 
-/**
- * sframe_find_rule_or_flaw - Look up the rule for an address
- * @sec:	Section, after sframe_section_init()
- * @ip:		Address in the function: an interrupted instruction pointer, or a
- *		return address minus one. The latter is in the call instruction; the
- *		return address itself may be in another function
- * @rule:	Receives the rule; undefined on errors other than -ENODATA
- * @flaw:	On -EINVAL, receives which part of the section is corrupt
- *
- * Context: Any in which sframe_read() can read the section.
- * Return: 0 - @rule is the rule for @ip;
- *	   -ENOENT - the section has no rule for @ip, or one that
- *	   &struct unwind_user_rule cannot express;
- *	   -ENODATA - @ip is in a signal trampoline whose frame the section does
- *	   not describe; only &unwind_user_rule.signal of @rule is set;
- *	   -EFAULT - the section could not be read;
- *	   -EINVAL - the section is corrupt.
- */
-int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
-			     struct unwind_user_rule *rule, const char **flaw)
+/* As sframe_find_rule_or_flaw(), and as sframe_find_rule_within() if @budget is set. */
+static int sframe_look_up(const struct sframe_section *sec, unsigned long ip,
+			  struct unwind_user_rule *rule, const char **flaw, u32 *budget)
 {
 	s64 addr = (u64)ip - (u64)sec->base;
 	u8 window[SFRAME_WINDOW_SIZE];
@@ -602,6 +585,12 @@ int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
 	if (!fde.num_fres)
 		return fde.signal ? -ENODATA : -ENOENT;
 
+	if (budget) {
+		if (fde.num_fres > *budget)
+			return -E2BIG;
+		*budget -= fde.num_fres;
+	}
+
 	if (fde.mask)
 		off = (u32)off % fde.rep_size;
 
@@ -612,6 +601,51 @@ int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
 
 	*flaw = "the FRE";
 	return sframe_decode_rule(&fde, info, &words, rule);
+}
+
+/**
+ * sframe_find_rule_or_flaw - Look up the rule for an address
+ * @sec:	Section, after sframe_section_init()
+ * @ip:		Address in the function: an interrupted instruction pointer, or a
+ *		return address minus one. The latter is in the call instruction; the
+ *		return address itself may be in another function
+ * @rule:	Receives the rule; undefined on errors other than -ENODATA
+ * @flaw:	On -EINVAL, receives which part of the section is corrupt
+ *
+ * Context: Any in which sframe_read() can read the section.
+ * Return: 0 - @rule is the rule for @ip;
+ *	   -ENOENT - the section has no rule for @ip, or one that
+ *	   &struct unwind_user_rule cannot express;
+ *	   -ENODATA - @ip is in a signal trampoline whose frame the section does
+ *	   not describe; only &unwind_user_rule.signal of @rule is set;
+ *	   -EFAULT - the section could not be read;
+ *	   -EINVAL - the section is corrupt.
+ */
+int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
+			     struct unwind_user_rule *rule, const char **flaw)
+{
+	return sframe_look_up(sec, ip, rule, flaw, NULL);
+}
+
+/**
+ * sframe_find_rule_within - Look up the rule for an address, with a limit
+ * @sec:	As for sframe_find_rule_or_flaw()
+ * @ip:		As for sframe_find_rule_or_flaw()
+ * @rule:	As for sframe_find_rule_or_flaw()
+ * @budget:	How many FREs may be read. Reduced by those that were
+ *
+ * For callers that must not take long. FREs of a function can only be read from the
+ * first one on, and whoever made the section decides how many there are.
+ *
+ * Context: As sframe_find_rule_or_flaw().
+ * Return: -E2BIG if @budget is too small, otherwise as sframe_find_rule_or_flaw().
+ */
+int sframe_find_rule_within(const struct sframe_section *sec, unsigned long ip,
+			    struct unwind_user_rule *rule, u32 *budget)
+{
+	const char *flaw;
+
+	return sframe_look_up(sec, ip, rule, &flaw, budget);
 }
 
 /* Check the header and extract the fields that lookups need. */

@@ -91,6 +91,8 @@ bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 int sframe_section_init(struct sframe_section *sec);
 int sframe_find_rule_or_flaw(const struct sframe_section *sec, unsigned long ip,
 			     struct unwind_user_rule *rule, const char **flaw);
+int sframe_find_rule_within(const struct sframe_section *sec, unsigned long ip,
+			    struct unwind_user_rule *rule, u32 *budget);
 int sframe_check_function(const struct sframe_section *sec,
 			  struct sframe_check *check);
 

@@ -23,10 +23,11 @@
  * @displaced                                            entries and count
  * ============================ ======================== ==========================
  *
- * All fields are written in task context. An IRQ or NMI on top of a writer may read
- * @cache, @ranges and @recent. An entry is either whole, or its sequence number is
- * odd and the reader skips it. The reader needs no lock: in these contexts the RCU
- * read lock that keeps @shared is implied.
+ * @cache is written in task context; entries of @ranges and @recent also in an IRQ or NMI,
+ * to renew them. An IRQ or NMI on top of a writer finds the sequence number of the entry
+ * odd: it does not read the entry, and does not write it. On top of a reader it may write,
+ * and the reader notices. The reader needs no lock: in these contexts the RCU read lock
+ * that keeps @shared is implied.
  */
 #include <linux/atomic.h>
 #include <linux/cleanup.h>
@@ -37,6 +38,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "found.h"
 #include "regions.h"
 #include "rule_cache.h"
 #include "shared.h"
@@ -299,16 +301,40 @@ static void unwind_user_range_write(struct unwind_user_range *range,
 	unwind_user_write_end(&range->lock);
 }
 
+/* Mappings or tables have changed. Is region @id still there, the same as before? */
+static noinline bool unwind_user_range_renew(struct unwind_user_range *range, u64 id,
+					     unsigned long pc, bool *busy)
+{
+	struct unwind_user_region region;
+	struct unwind_user_seq seq;
+	int ret;
+
+	if (*busy)
+		return false;
+
+	ret = unwind_user_region_at_hand(pc, &region, &seq);
+	*busy = ret == -EBUSY;
+	if (ret || region.id != id)
+		return false;
+
+	unwind_user_range_write(range, &region, &seq);
+	return true;
+}
+
 /* Is a rule of region @id valid for @pc now? */
 static bool unwind_user_range_covers(const struct unwind_user_shared *shared,
-				     unsigned int nr, u64 id, unsigned long pc)
+				     unsigned int nr, u64 id, unsigned long pc,
+				     bool *busy)
 {
 	struct unwind_user_range range;
 
-	return nr < shared->nr_ranges &&
-	       unwind_user_range_read(&shared->ranges[nr], &range) &&
-	       range.id == id && pc >= range.start && pc < range.end &&
-	       unwind_user_region_current(&range.seq);
+	if (nr >= shared->nr_ranges ||
+	    !unwind_user_range_read(&shared->ranges[nr], &range) ||
+	    range.id != id || pc < range.start || pc >= range.end)
+		return false;
+
+	return unwind_user_region_current(&range.seq) ||
+	       unwind_user_range_renew(&shared->ranges[nr], id, pc, busy);
 }
 
 /*
@@ -365,12 +391,14 @@ static unsigned int unwind_user_find_range(struct unwind_user_shared *shared,
  * @key:	Key of the rule
  * @rule:	Receives the rule
  * @found:	Receives whether there is a rule
+ * @busy:	Somebody holds the lock of the regions, so do not try to get it again. May
+ *		be set here
  *
  * Context: Any, including NMI.
  * Return: false if nothing is remembered, or if it may not be valid any more.
  */
 bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule *rule,
-			     bool *found)
+			     bool *found, bool *busy)
 {
 	const struct unwind_user_shared *shared;
 	struct unwind_rule_entry entry;
@@ -382,7 +410,7 @@ bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule 
 	/* Part of the region may have been registered since. */
 	if (!shared || !unwind_rule_cache_find(&shared->cache, key, &entry) ||
 	    !unwind_user_range_covers(shared, unwind_rule_cache_hint(&entry),
-				      unwind_rule_cache_region(&entry), pc))
+				      unwind_rule_cache_region(&entry), pc, busy))
 		return false;
 
 	*found = unwind_rule_cache_get(&entry, rule);
@@ -548,7 +576,8 @@ bool unwind_user_recent_get(unsigned long pc, struct unwind_user_slot *slot)
 		    pc >= data_race(recent->slot.region.end))
 			continue;
 
-		*slot = data_race(recent->slot);
+		/* As above. Not an assignment, which would need a second slot on the stack. */
+		data_race(memcpy(slot, &recent->slot, sizeof(*slot)));
 		if (unwind_user_read_end(&recent->lock, seq) &&
 		    unwind_user_region_current(&slot->seq))
 			return true;

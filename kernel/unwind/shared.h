@@ -26,7 +26,7 @@ struct unwind_user_slot {
 bool unwind_user_is_shared(void);
 void unwind_user_shared_make(void);
 bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule *rule,
-			     bool *found);
+			     bool *found, bool *busy);
 void unwind_user_shared_put(const struct unwind_user_slot *slot, u64 key,
 			    const struct unwind_user_rule *rule);
 void unwind_user_shared_forget(u64 id);

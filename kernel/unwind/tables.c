@@ -117,10 +117,12 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/time64.h>
+#include <linux/uaccess.h>
 #include <linux/unwind_user_rule.h>
 #include <linux/unwind_user_tables.h>
 
 #include "sframe.h"
+#include "subject.h"
 #include "table_sets.h"
 #include "tables.h"
 
@@ -128,6 +130,12 @@
 
 /* After this time, in jiffies, mappings are looked up again in any case. */
 #define UNWIND_TABLES_EPOCH	(10 * HZ)
+
+/*
+ * Of how many events of the task, and of the CPU, a walk with page faults disabled uses
+ * tables. Any task can have many events, and this may be an NMI.
+ */
+#define UNWIND_TABLES_EVENTS	128
 
 /* Protects the lists of tables. Not held during allocations and reads. */
 DEFINE_MUTEX(unwind_tables_mutex);
@@ -286,7 +294,9 @@ static void unwind_tables_visit(struct unwind_tables_visit *visit)
 		visit->best = unwind_table_lookup(visit->file, NULL);
 
 	list_for_each_entry_rcu(source, &unwind_tables_sources, entry)
-		source->visit(unwind_tables_visit_own, visit);
+		source->visit(unwind_user_task(),
+			      pagefault_disabled() ? UNWIND_TABLES_EVENTS : UINT_MAX,
+			      unwind_tables_visit_own, visit);
 
 	/* Perhaps during a walk: then the rest of it uses the newer tables. */
 	current->unwind_tables_seq = visit->seq;
@@ -307,6 +317,32 @@ void unwind_tables_begin(void)
 	guard(rcu)();
 
 	unwind_tables_visit(&visit);
+}
+
+/**
+ * unwind_tables_switch - Find out at the start of a walk on top of another one which
+ *			  tables serve current
+ *
+ * Context: Any, including NMI. The caller stays on this CPU until it has called
+ *	    unwind_tables_switch_back().
+ * Return: for unwind_tables_switch_back().
+ */
+u64 unwind_tables_switch(void)
+{
+	u64 seq = current->unwind_tables_seq;
+
+	unwind_tables_begin();
+
+	return seq;
+}
+
+/**
+ * unwind_tables_switch_back - The interrupted walk goes on
+ * @seq:	From unwind_tables_switch()
+ */
+void unwind_tables_switch_back(u64 seq)
+{
+	current->unwind_tables_seq = seq;
 }
 
 /**
@@ -335,6 +371,19 @@ u64 unwind_table_find(const struct inode *inode)
 	return visit.best->id;
 }
 
+/* Under RCU */
+static struct unwind_table *unwind_table_of_id(u64 id)
+{
+	struct unwind_table *table;
+
+	hash_for_each_possible_rcu(unwind_tables_by_id, table, by_id, id) {
+		if (table->id == id)
+			return table;
+	}
+
+	return NULL;
+}
+
 /**
  * unwind_table_find_rule - Look up the rule for an address
  * @id:		From unwind_table_find()
@@ -350,14 +399,37 @@ int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule)
 
 	guard(rcu)();
 
-	hash_for_each_possible_rcu(unwind_tables_by_id, table, by_id, id) {
-		if (table->id == id) {
-			unwind_table_use(table);
-			return sframe_find_rule(&table->sframe, vaddr, rule);
-		}
-	}
+	table = unwind_table_of_id(id);
+	if (!table)
+		return -ESTALE;
 
-	return -ESTALE;
+	unwind_table_use(table);
+	return sframe_find_rule(&table->sframe, vaddr, rule);
+}
+
+/**
+ * unwind_table_find_rule_within - Look up the rule for an address, with a limit
+ * @id:		As for unwind_table_find_rule()
+ * @vaddr:	As for unwind_table_find_rule()
+ * @rule:	As for unwind_table_find_rule()
+ * @budget:	As for sframe_find_rule_within()
+ *
+ * Context: Any, including NMI.
+ * Return: -E2BIG if @budget is too small, otherwise as unwind_table_find_rule().
+ */
+int unwind_table_find_rule_within(u64 id, u64 vaddr, struct unwind_user_rule *rule,
+				  u32 *budget)
+{
+	struct unwind_table *table;
+
+	guard(rcu)();
+
+	table = unwind_table_of_id(id);
+	if (!table)
+		return -ESTALE;
+
+	unwind_table_use(table);
+	return sframe_find_rule_within(&table->sframe, vaddr, rule, budget);
 }
 
 /**

@@ -38,5 +38,9 @@ static inline bool unwind_tables_unchanged(u64 seq)
 void unwind_tables_begin(void);
 u64 unwind_table_find(const struct inode *inode);
 int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule);
+u64 unwind_tables_switch(void);
+void unwind_tables_switch_back(u64 seq);
+int unwind_table_find_rule_within(u64 id, u64 vaddr, struct unwind_user_rule *rule,
+				  u32 *budget);
 
 #endif /* _KERNEL_UNWIND_TABLES_H */

@@ -20,6 +20,11 @@
  * Requests in an IRQ or NMI on top of the task ignore @memory. Of the fields that it
  * guards they only use @gprs: they load the pointer once, with interrupts off, and the
  * memory is freed after an RCU grace period.
+ *
+ * A task that is about to sleep, or is sampled in the scheduler, takes @memory without
+ * waiting, and a flush takes that of a task that does not run. If the last client goes
+ * meanwhile, they free the memory, except a sample in the scheduler, which cannot: that
+ * memory is left until the task exits or memory is short.
  */
 #include <linux/atomic.h>
 #include <linux/cleanup.h>
@@ -46,6 +51,9 @@
 
 /* How many bytes a task keeps between walks for its stack */
 #define UNWIND_CACHE_KEEP		2048
+
+/* For how many entries a task that is about to sleep allocates memory at most */
+#define UNWIND_CACHE_NOWAIT		240U
 
 /* In unwind_task_info::memory: who may free what the task keeps. */
 enum unwind_memory {
@@ -118,6 +126,55 @@ static bool unwind_deferred_current_gprs(const struct unwind_task_info *info,
 }
 
 /**
+ * unwind_deferred_peek_gprs - Copy all registers of the pending request
+ * @info:	State of current, which has taken its memory
+ * @gprs:	Receives them
+ *
+ * Context: Task context of current. Does not sleep.
+ * Return: false if they were not stored and have changed since.
+ */
+bool unwind_deferred_peek_gprs(const struct unwind_task_info *info,
+			       struct unwind_user_gprs *gprs)
+{
+	if (!info->gprs)
+		return unwind_deferred_current_gprs(info, gprs);
+	if (!info->gprs->known)
+		return false;
+
+	*gprs = info->gprs->gprs;
+	return true;
+}
+
+/**
+ * unwind_deferred_task_gprs - Copy all registers of another task's pending request
+ * @task:	The task. It is on no CPU and cannot start to run, and its memory is taken
+ * @gprs:	Receives them
+ *
+ * Context: Any.
+ * Return: false if they were not stored and have changed since.
+ */
+bool unwind_deferred_task_gprs(struct task_struct *task, struct unwind_user_gprs *gprs)
+{
+	const struct unwind_task_info *info = &task->unwind_info;
+	struct pt_regs *regs = task_pt_regs(task);
+
+	if (info->gprs) {
+		*gprs = info->gprs->gprs;
+		return info->gprs->known;
+	}
+
+	/* Only a 64-bit program has rules that need them. */
+	if (info->regs.word_size != sizeof(u64) ||
+	    info->regs.ip != instruction_pointer(regs) ||
+	    info->regs.sp != user_stack_pointer(regs) ||
+	    info->regs.fp != frame_pointer(regs))
+		return false;
+
+	arch_unwind_user_gprs(gprs, regs);
+	return true;
+}
+
+/**
  * unwind_deferred_gprs - Get all registers of the pending request
  * @info:	State of current, which has taken its memory
  *
@@ -153,7 +210,7 @@ const struct unwind_user_gprs *unwind_deferred_gprs(struct unwind_task_info *inf
 struct unwind_user_rules *unwind_deferred_rules(struct unwind_task_info *info)
 {
 	/* A 64-bit program may have left memory before execve(). */
-	if (arch_unwind_user_compat())
+	if (arch_unwind_user_compat(current))
 		return NULL;
 
 	if (!info->rules) {
@@ -220,10 +277,26 @@ void unwind_deferred_take_memory(struct unwind_task_info *info)
 }
 
 /**
- * unwind_deferred_release_memory - Undo unwind_deferred_take_memory()
- * @info:	State of current
+ * unwind_deferred_try_memory - Keep reclaim away from the memory of a task, if it is free
+ * @info:	State of current, or of a task that does not run and cannot wake up
  *
- * Context: Task context of current.
+ * Context: Task context of current, or any. The caller may hold any lock. Current may own
+ *	    the memory already.
+ * Return: true if unwind_deferred_release_memory() has to be called.
+ */
+bool unwind_deferred_try_memory(struct unwind_task_info *info)
+{
+	u8 memory = UNWIND_MEMORY_FREE;
+
+	return try_cmpxchg(&info->memory, &memory, UNWIND_MEMORY_TASK);
+}
+
+/**
+ * unwind_deferred_release_memory - Undo unwind_deferred_take_memory(), or
+ *				    unwind_deferred_try_memory()
+ * @info:	State of the task whose memory was taken
+ *
+ * Context: As there.
  */
 void unwind_deferred_release_memory(struct unwind_task_info *info)
 {
@@ -416,6 +489,33 @@ struct unwind_task_cache *unwind_deferred_cache(struct unwind_task_info *info,
 	cache = unwind_deferred_cache_alloc(depth, UNWIND_DEFERRED_GFP | __GFP_ACCOUNT);
 	for (; !cache && depth > room; depth /= 2)
 		cache = unwind_deferred_cache_alloc(depth, UNWIND_DEFERRED_GFP);
+	if (!cache)
+		return old;
+
+	unwind_deferred_set_cache(info, cache);
+
+	return cache;
+}
+
+/**
+ * unwind_deferred_cache_nowait - Get memory for a stack where nothing may sleep
+ * @info:	State of current, which has taken its memory
+ * @depth:	For how many entries
+ *
+ * Context: Task context of current, which may be about to sleep.
+ * Return: the memory, perhaps for fewer entries, or NULL.
+ */
+struct unwind_task_cache *unwind_deferred_cache_nowait(struct unwind_task_info *info,
+						       unsigned int depth)
+{
+	struct unwind_task_cache *cache, *old = info->cache;
+
+	if (old && (depth <= old->room || old->room >= UNWIND_CACHE_FEW))
+		return old;
+
+	cache = unwind_deferred_cache_alloc(min(depth, UNWIND_CACHE_NOWAIT),
+					    GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC |
+					    __GFP_ACCOUNT);
 	if (!cache)
 		return old;
 

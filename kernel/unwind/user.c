@@ -13,10 +13,12 @@
  * not lead such a walk to another stack either; see unwind_user_may_resume().
  *
  * Everything here runs in task context, with interrupts enabled and no lock held. It
- * reads memory of current->mm and may sleep.
+ * reads memory of current->mm and may sleep. The exception is a walk at hand, which
+ * may run in any context, with page faults disabled.
  */
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
 
@@ -25,7 +27,9 @@
 #include "confine.h"
 #include "mapping.h"
 #include "memory.h"
+#include "requests.h"
 #include "rules.h"
+#include "subject.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind_user.h>
@@ -62,20 +66,26 @@ static bool unwind_user_read_word(const struct unwind_user_state *state,
  * function entry. Instances are matched by slot, not by order, because longjmp() may
  * leave stale ones behind.
  *
- * Only current changes the list of its instances, in task context, so the list is
- * stable here.
+ * Only the task changes the list of its instances, in task context. A walk at hand in
+ * an NMI may interrupt it, but an instance that can be found is whole, and it is freed
+ * only after it was taken off the list. Another task uses a copy.
  */
-static unsigned long unwind_user_return_address(unsigned long slot, unsigned long ra)
+static unsigned long unwind_user_return_address(const struct unwind_user_state *state,
+						unsigned long slot, unsigned long ra)
 {
 #ifdef CONFIG_UPROBES
-	struct uprobe_task *utask = current->utask;
+	struct uprobe_task *utask = READ_ONCE(current->utask);
 	struct return_instance *ri;
+
+	if (unlikely(state->task != current))
+		return ra != uprobe_get_trampoline_vaddr() ? ra :
+		       unwind_subject_return(current->unwind_info.subject, slot, ra);
 
 	if (likely(!utask || !utask->return_instances) ||
 	    ra != uprobe_get_trampoline_vaddr())
 		return ra;
 
-	for (ri = utask->return_instances; ri; ri = ri->next) {
+	for (ri = READ_ONCE(utask->return_instances); ri; ri = ri->next) {
 		if (ri->stack == slot)
 			return ri->orig_ret_vaddr;
 	}
@@ -362,7 +372,8 @@ unwind_user_apply(struct unwind_user_state *state,
 
 	/* Replace it now: the next rule is looked up by the original address. */
 	if (unwind_user_is_slot(&rule->ra))
-		caller.ra = unwind_user_return_address(caller.cfa + rule->ra.off,
+		caller.ra = unwind_user_return_address(state,
+						       caller.cfa + rule->ra.off,
 						       caller.ra);
 
 	if (!caller.ra)
@@ -444,6 +455,7 @@ void unwind_user_start(struct unwind_user_state *state,
 		       const struct unwind_user_gprs *gprs,
 		       struct unwind_user_rules *rules)
 {
+	state->task		= unwind_user_task();
 	state->regs		= *regs;
 	state->rules		= rules;
 	state->confine		= unwind_user_rules_confine(rules);
@@ -457,6 +469,8 @@ void unwind_user_start(struct unwind_user_state *state,
 	state->suspect		= false;
 	state->confined		= false;
 	state->topmost		= true;
+	state->probed		= state->task->unwind_info.probed;
+	state->hand		= NULL;
 
 	if (gprs)
 		state->gprs = *gprs;
@@ -539,6 +553,12 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 	return ret;
 }
 
+static const enum unwind_user_end unwind_user_ends[] = {
+	[UNWIND_USER_FRAME]	= UNWIND_USER_END_CUT,
+	[UNWIND_USER_END]	= UNWIND_USER_END_OUTERMOST,
+	[UNWIND_USER_CORRUPT]	= UNWIND_USER_END_BROKEN,
+};
+
 /**
  * unwind_user_walk - Walk the whole user stack of the current task
  * @regs:	Registers to start from, see arch_unwind_user_regs()
@@ -560,11 +580,6 @@ enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
 				      unsigned long *entries, unsigned int max,
 				      unsigned int *filled)
 {
-	static const enum unwind_user_end ends[] = {
-		[UNWIND_USER_FRAME]	= UNWIND_USER_END_CUT,
-		[UNWIND_USER_END]	= UNWIND_USER_END_OUTERMOST,
-		[UNWIND_USER_CORRUPT]	= UNWIND_USER_END_BROKEN,
-	};
 	enum unwind_user_result ret = UNWIND_USER_FRAME;
 	struct unwind_user_state state;
 	unsigned int nr = 0;
@@ -597,5 +612,70 @@ enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
 	trace_unwind_user_walk(regs->ip, nr, &state, ret);
 	*filled = nr;
 
-	return ends[ret];
+	return unwind_user_ends[ret];
 }
+
+#ifdef CONFIG_UNWIND_USER_SFRAME
+/**
+ * unwind_user_walk_at_hand - Walk the user stack with what is at hand
+ * @hand:	Memory for this walk
+ * @regs:	As for unwind_user_walk()
+ * @gprs:	As for unwind_user_walk()
+ * @rules:	Memory of current for rules, if the caller has taken it, or NULL
+ * @entries:	As for unwind_user_walk()
+ * @max:	As for unwind_user_walk()
+ * @filled:	As for unwind_user_walk()
+ *
+ * Reads memory that is present, rules that walks in task context have remembered, and
+ * supplied tables. It waits for no lock and allocates nothing. A step takes a bounded
+ * time, and so does the walk: &unwind_user_hand.budget limits what depends on the
+ * length of functions.
+ *
+ * Context: Any, including NMI, in which the memory of current->mm may be read, see
+ *	    nmi_uaccess_okay(). The caller stays on this CPU.
+ * Return: Why the walk ended. &unwind_user_hand.missed tells whether a walk in task
+ *	   context may find more.
+ */
+enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
+					      const struct unwind_user_regs *regs,
+					      const struct unwind_user_gprs *gprs,
+					      struct unwind_user_rules *rules,
+					      unsigned long *entries,
+					      unsigned int max, unsigned int *filled)
+{
+	enum unwind_user_result ret = UNWIND_USER_FRAME;
+	struct unwind_user_state state;
+	unsigned int nr = 0;
+	u64 tables;
+
+	hand->confine = (struct unwind_user_confine) { };
+	hand->budget = UNWIND_USER_HAND_FRES;
+	hand->missed = 0;
+	hand->busy = false;
+
+	unwind_user_start(&state, regs, gprs, rules);
+	state.hand = hand;
+	state.confine = &hand->confine;
+	state.probed = unwind_user_probed();
+
+	pagefault_disable();
+	tables = unwind_tables_switch();
+
+	while (nr < max) {
+		unsigned long ip = state.regs.cs_base + state.regs.ip;
+
+		if (ip < TASK_SIZE_MAX)
+			entries[nr++] = ip;
+
+		ret = unwind_user_next(&state);
+		if (ret != UNWIND_USER_FRAME)
+			break;
+	}
+
+	unwind_tables_switch_back(tables);
+	pagefault_enable();
+	*filled = nr;
+
+	return unwind_user_ends[ret];
+}
+#endif

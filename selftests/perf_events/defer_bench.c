@@ -14,7 +14,11 @@
  * "entry": what the user part of one sample adds to a system call, including the walk
  * and the record.
  *
- * "off": a system call and a page fault while nobody profiles.
+ * "switch": the same for a system call that sleeps until another task has answered, and
+ * what it costs while somebody profiles a third task.
+ *
+ * "off": a system call, a page fault and a switch to another task and back while nobody
+ * profiles.
  *
  * "regs": what PERF_SAMPLE_REGS_USER adds to a sample that is taken in an NMI within a
  * system call. Needs the module perf_nmi_pmu with external=1, which sends the NMIs.
@@ -23,6 +27,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,6 +35,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -78,7 +84,7 @@ static void set_attr_bits(struct perf_event_attr *attr, uint64_t bits)
 	*flags |= bits;
 }
 
-static int open_event(uint32_t type, uint64_t config, enum mode mode)
+static int open_event(uint32_t type, uint64_t config, enum mode mode, pid_t pid)
 {
 	struct perf_event_attr attr = {
 		.type		= type,
@@ -102,7 +108,7 @@ static int open_event(uint32_t type, uint64_t config, enum mode mode)
 		set_attr_bits(&attr, ATTR_DEFER_CALLCHAIN | ATTR_DEFER_OUTPUT);
 	attr.sample_max_stack = 0;
 
-	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		die("perf_event_open");
 	return fd;
@@ -149,13 +155,56 @@ static uint64_t measure_faults(void)
 	return (end - start) / FAULTS;
 }
 
+/* The C library's function may have neither a frame pointer nor SFrame. */
+static __always_inline long raw_syscall(long nr, long a, const void *b, long c)
+{
+	asm volatile("syscall" : "+a" (nr) : "D" (a), "S" (b), "d" (c)
+		     : "rcx", "r11", "memory");
+	return nr;
+}
+
 static uint64_t measure_entry(void)
 {
 	uint64_t start = __rdtsc();
-	long ret = SYS_getppid;
 
-	/* The C library's function may have neither a frame pointer nor SFrame. */
-	asm volatile("syscall" : "+a" (ret) : : "rcx", "r11", "memory");
+	raw_syscall(SYS_getppid, 0, NULL, 0);
+	return __rdtsc() - start;
+}
+
+/* Pipes to a child that answers each byte, and from it */
+static int to_child[2], from_child[2];
+
+static pid_t start_child(bool answers)
+{
+	pid_t pid;
+	char c;
+
+	if (pipe(to_child) || pipe(from_child))
+		die("pipe");
+	pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (!pid) {
+		/* Ends with its parent. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (!answers)
+			pause();
+		while (read(to_child[0], &c, 1) == 1) {
+			if (write(from_child[1], &c, 1) != 1)
+				break;
+		}
+		_exit(0);
+	}
+	return pid;
+}
+
+static uint64_t measure_switch(void)
+{
+	uint64_t start = __rdtsc();
+	char c = 0;
+
+	raw_syscall(SYS_write, to_child[1], &c, 1);
+	raw_syscall(SYS_read, from_child[0], &c, 1);
 	return __rdtsc() - start;
 }
 
@@ -200,7 +249,7 @@ static uint64_t run(uint32_t type, uint64_t config, enum mode mode, int depth,
 	int i, fd = -1;
 
 	if (mode != OFF) {
-		fd = open_event(type, config, mode);
+		fd = open_event(type, config, mode, 0);
 		ring = mmap(NULL, (PAGES_OF_BUFFER + 1) * page_size,
 			    PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (ring == MAP_FAILED)
@@ -259,6 +308,32 @@ static void table(const char *name, uint32_t type, uint64_t config,
 	}
 }
 
+/* A switch to another task and back, while a third one has an event of this kind */
+static uint64_t with_third(pid_t third, enum mode mode)
+{
+	int fd = open_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, mode, third);
+	uint64_t t = run(0, 0, OFF, 8, measure_switch);
+
+	close(fd);
+	return t;
+}
+
+/* A system call that sleeps: the stack is walked before */
+static void switches(void)
+{
+	int id = read_number("/sys/kernel/tracing/events/syscalls/sys_enter_read/id");
+	pid_t third = start_child(false);
+	uint64_t off, none, deferred;
+
+	start_child(true);
+	off = run(0, 0, OFF, 8, measure_switch);
+	none = with_third(third, NO_CHAIN);
+	deferred = with_third(third, DEFERRED);
+	printf("switch: event of another task %lld\n", (long long)(none - off));
+	printf("switch: deferred event of another task %lld\n", (long long)(deferred - off));
+	table("switch", PERF_TYPE_TRACEPOINT, id, measure_switch);
+}
+
 static int user_regs(void)
 {
 	int type = read_number(NMI_PMU_TYPE);
@@ -305,6 +380,9 @@ int main(int argc, char **argv)
 		       run(0, 0, OFF, 8, measure_entry));
 		printf("off: fault %llu\n", (unsigned long long)
 		       run(0, 0, OFF, 8, measure_faults));
+		start_child(true);
+		printf("off: switch %llu\n", (unsigned long long)
+		       run(0, 0, OFF, 8, measure_switch));
 		return 0;
 	}
 
@@ -316,10 +394,12 @@ int main(int argc, char **argv)
 
 	id = read_number("/sys/kernel/tracing/events/syscalls/sys_enter_getppid/id");
 	table("sample", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, measure_faults);
-	if (id < 0)
+	if (id < 0) {
 		printf("entry: skipped, no tracefs or no syscall tracepoints\n");
-	else
+	} else {
 		table("entry", PERF_TYPE_TRACEPOINT, id, measure_entry);
+		switches();
+	}
 
 	if (max_stack < 2 * 128)
 		write_number(MAX_STACK, max_stack);

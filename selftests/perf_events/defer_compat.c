@@ -19,9 +19,9 @@
 #include "lib/defer.h"
 #include "lib/event.h"
 #include "lib/files.h"
+#include "lib/flush.h"
 #include "lib/session.h"
 #include "defer_compat.h"
-
 
 enum source {
 	TRACEPOINT,
@@ -29,12 +29,41 @@ enum source {
 	USER_BREAKPOINT,
 };
 
-FIXTURE(compat) {
+struct compat {
 	struct session s;
 	struct defer_compat_addrs addrs;
 	pid_t pid;
 	int to;
 	int from;
+};
+
+/* Start the 32-bit half.  Returns why that cannot be, or NULL. */
+static const char *compat_start(struct compat *c)
+{
+	const char *path = beside("defer_compat32");
+
+	c->pid = -1;
+	if (access(path, X_OK))
+		return "no defer_compat32 (compiler without -m32?)";
+	c->pid = child_exec(path, &c->to, &c->from);
+	if (c->pid < 0 || read(c->from, &c->addrs, sizeof(c->addrs)) != sizeof(c->addrs))
+		return "the kernel does not run 32-bit programs";
+	return NULL;
+}
+
+static void compat_stop(struct compat *c)
+{
+	session_close(&c->s);
+	if (c->pid > 0) {
+		kill(c->pid, SIGKILL);
+		waitpid(c->pid, NULL, 0);
+	}
+	close(c->to);
+	close(c->from);
+}
+
+FIXTURE(compat) {
+	struct compat c;
 };
 
 FIXTURE_VARIANT(compat) {
@@ -67,35 +96,17 @@ FIXTURE_VARIANT_ADD(compat, deferred_user_breakpoint) {
 
 FIXTURE_SETUP(compat)
 {
-	const char *path = beside("defer_compat32");
-	ssize_t n;
+	const char *why = variant->flags ? defer_unsupported() : NULL;
 
-	self->pid = -1;
-	if (variant->flags) {
-		const char *why = defer_unsupported();
-
-		if (why)
-			SKIP(return, "%s", why);
-	}
-	if (access(path, X_OK))
-		SKIP(return, "no defer_compat32 (compiler without -m32?)");
-
-	self->pid = child_exec(path, &self->to, &self->from);
-	ASSERT_LE(0, self->pid);
-	n = read(self->from, &self->addrs, sizeof(self->addrs));
-	if (n != sizeof(self->addrs))
-		SKIP(return, "the kernel does not run 32-bit programs");
+	if (!why)
+		why = compat_start(&self->c);
+	if (why)
+		SKIP(return, "%s", why);
 }
 
 FIXTURE_TEARDOWN(compat)
 {
-	session_close(&self->s);
-	if (self->pid > 0) {
-		kill(self->pid, SIGKILL);
-		waitpid(self->pid, NULL, 0);
-	}
-	close(self->to);
-	close(self->from);
+	compat_stop(&self->c);
 }
 
 static bool right(const struct defer_compat_addrs *a, const __u64 *ips, int nr,
@@ -116,7 +127,7 @@ static bool right(const struct defer_compat_addrs *a, const __u64 *ips, int nr,
 TEST_F(compat, stacks)
 {
 	struct perf_event_attr attr;
-	unsigned int i, leaf = self->addrs.syscall_ip;
+	unsigned int i, leaf = self->c.addrs.syscall_ip;
 	struct defer_stats st;
 	char filter[32];
 	int status;
@@ -136,26 +147,26 @@ TEST_F(compat, stacks)
 		attr = event_attr_breakpoint(addr, variant->flags);
 		break;
 	case USER_BREAKPOINT:
-		leaf = self->addrs.nop;
+		leaf = self->c.addrs.nop;
 		attr = event_attr_breakpoint(leaf, variant->flags);
 		break;
 	}
-	ASSERT_EQ(0, session_open(&self->s, &attr, self->pid, -1,
+	ASSERT_EQ(0, session_open(&self->c.s, &attr, self->c.pid, -1,
 				  SESSION_PAGES)) {
 		TH_LOG("%s", strerror(errno));
 	}
 	if (variant->source == TRACEPOINT) {
 		snprintf(filter, sizeof(filter), "id == %d", COMPAT_GETPGID);
-		ASSERT_EQ(0, ioctl(self->s.bufs[0].fd,
+		ASSERT_EQ(0, ioctl(self->c.s.bufs[0].fd,
 				   PERF_EVENT_IOC_SET_FILTER, filter));
 	}
-	ASSERT_EQ(0, session_enable(&self->s));
-	ASSERT_EQ(1, write(self->to, "", 1));
-	ASSERT_EQ(0, child_wait(self->pid, &status, 15, NULL));
-	self->pid = -1;
+	ASSERT_EQ(0, session_enable(&self->c.s));
+	ASSERT_EQ(1, write(self->c.to, "", 1));
+	ASSERT_EQ(0, child_wait(self->c.pid, &status, 15, NULL));
+	self->c.pid = -1;
 	ASSERT_EQ(0, status);
-	ASSERT_EQ(0, session_finish(&self->s));
-	st = defer_conserve(&self->s.log);
+	ASSERT_EQ(0, session_finish(&self->c.s));
+	st = defer_conserve(&self->c.s.log);
 	EXPECT_CONSERVED(&st);
 	ASSERT_EQ(COMPAT_WALKS, st.samples);
 	EXPECT_EQ(variant->flags ? COMPAT_WALKS : 0, st.deferred);
@@ -165,10 +176,70 @@ TEST_F(compat, stacks)
 		const __u64 *ips = NULL;
 		int nr;
 
-		it = log_nth(&self->s.log, PERF_RECORD_SAMPLE, i);
-		nr = defer_user_chain(&self->s.log, it, &ips);
-		EXPECT_TRUE(right(&self->addrs, ips, nr, i, leaf));
+		it = log_nth(&self->c.s.log, PERF_RECORD_SAMPLE, i);
+		nr = defer_user_chain(&self->c.s.log, it, &ips);
+		EXPECT_TRUE(right(&self->c.addrs, ips, nr, i, leaf));
 	}
+}
+
+/* The stack of a task that sleeps, delivered on request */
+
+FIXTURE(sleeping) {
+	struct compat c;
+};
+
+FIXTURE_SETUP(sleeping)
+{
+	const char *why = defer_unsupported() ?: compat_start(&self->c);
+
+	if (why)
+		SKIP(return, "%s", why);
+}
+
+FIXTURE_TEARDOWN(sleeping)
+{
+	compat_stop(&self->c);
+}
+
+TEST_F_TIMEOUT(sleeping, stack, 120)
+{
+	struct perf_event_attr attr;
+	const struct log_item *it;
+	const __u64 *ips = NULL;
+	struct defer_stats st;
+	struct flush sum = { };
+	char filter[64];
+	int nr, status, tries;
+
+	attr = event_attr(PERF_TYPE_TRACEPOINT, TRACEPOINT_ID("raw_syscalls/sys_enter"), 1,
+			  BOTH);
+	ASSERT_EQ(0, session_open(&self->c.s, &attr, self->c.pid, -1, SESSION_PAGES));
+	snprintf(filter, sizeof(filter), "id == %d || id == %d", COMPAT_GETPGID, COMPAT_READ);
+	ASSERT_EQ(0, ioctl(self->c.s.bufs[0].fd, PERF_EVENT_IOC_SET_FILTER, filter));
+	ASSERT_EQ(0, session_enable(&self->c.s));
+	ASSERT_EQ(1, write(self->c.to, &(char){ COMPAT_SLEEP }, 1));
+	ASSERT_EQ(0, session_wait(&self->c.s, COMPAT_WALKS + 1, 30));
+	for (tries = 0; tries < 1000 && !sum.delivered; tries++) {
+		ASSERT_EQ(0, flush_all(&self->c.s, &sum));
+		usleep(10000);
+	}
+	EXPECT_EQ(1, sum.delivered);
+	session_drain(&self->c.s);
+	ASSERT_EQ(0, log_parse(&self->c.s.log));
+	EXPECT_EQ(COMPAT_WALKS + 1, log_count(&self->c.s.log, DEFER_RECORD));
+	it = log_nth(&self->c.s.log, PERF_RECORD_SAMPLE, COMPAT_WALKS);
+	ASSERT_NE(NULL, it);
+	nr = defer_user_chain(&self->c.s.log, it, &ips);
+	EXPECT_TRUE(right(&self->c.addrs, ips, nr, COMPAT_WALKS, self->c.addrs.syscall_ip));
+
+	ASSERT_EQ(1, write(self->c.to, "", 1));
+	ASSERT_EQ(0, child_wait(self->c.pid, &status, 15, NULL));
+	self->c.pid = -1;
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, session_finish(&self->c.s));
+	st = defer_conserve(&self->c.s.log);
+	EXPECT_CONSERVED(&st);
+	EXPECT_EQ(0, st.missing);
 }
 
 TEST_HARNESS_MAIN

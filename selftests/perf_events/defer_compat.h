@@ -6,6 +6,9 @@
 #define COMPAT_WALKS	40
 #define COMPAT_BITS	8
 #define COMPAT_GETPGID	132
+#define COMPAT_READ	3
+/* Tells the 32-bit half to sleep after the walks */
+#define COMPAT_SLEEP	's'
 
 struct defer_compat_addrs {
 	unsigned int top_ret;

@@ -383,6 +383,56 @@ TEST_F_TIMEOUT(clock, last_of_refresh_is_immediate, 60)
 }
 
 /*
+ * A request in an NMI from user mode is served before user code goes on. So user code that
+ * looks at its own buffer never finds a sample there without its record.
+ */
+TEST_F_TIMEOUT(clock, record_comes_before_user_code, 60)
+{
+	unsigned long mask, head, last, pos, i;
+	unsigned int samples = 0, late = 0;
+	const struct perf_event_header *h;
+	struct perf_event_attr attr;
+	volatile const char *data;
+	__u64 end;
+
+	if (!variant->pmu || !variant->exclude_kernel)
+		SKIP(return, "only for samples of user mode in NMIs");
+	attr = event_attr(self->type, variant->config, 1000000, BOTH);
+	attr.exclude_kernel = 1;
+	/* No wakeup: its interrupt would serve the request, too. */
+	attr.watermark = 1;
+	attr.wakeup_watermark = 1 << 20;
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+	data = (char *)self->s.bufs[0].page + self->s.bufs[0].page->data_offset;
+	mask = self->s.bufs[0].page->data_size - 1;
+	/* Nor may a page fault. */
+	for (i = 0; i <= mask; i += 4096)
+		(void)data[i];
+	ASSERT_EQ(0, session_enable(&self->s));
+	last = __atomic_load_n(&self->s.bufs[0].page->data_head, __ATOMIC_ACQUIRE);
+	end = now_nsec() + 30 * NSEC_PER_SEC;
+	while (samples < 200 && now_nsec() < end) {
+		/* Some milliseconds without a system call. */
+		for (i = 0; i < 1000000; i++) {
+			head = __atomic_load_n(&self->s.bufs[0].page->data_head,
+					       __ATOMIC_ACQUIRE);
+			if (head == last)
+				continue;
+			h = NULL;
+			for (pos = last; pos != head; pos += h->size) {
+				h = (const void *)(data + (pos & mask));
+				samples += h->type == PERF_RECORD_SAMPLE;
+			}
+			late += h->type == PERF_RECORD_SAMPLE;
+			last = head;
+		}
+	}
+	TH_LOG("%u samples, %u late records", samples, late);
+	EXPECT_LE(20, samples);
+	EXPECT_EQ(0, late);
+}
+
+/*
  * Two seconds of user mode, system calls, page faults, context switches and sleep, with
  * one sample per millisecond.
  */

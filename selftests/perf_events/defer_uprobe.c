@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "lib/files.h"
 #include "lib/known_stack.h"
 #include "lib/session.h"
+#include "lib/uprobe.h"
 
 #define BITS	8
 #define ID	0xb4
@@ -117,25 +117,6 @@ asm("	.pushsection .text, \"ax\"\n"
 extern char probe_push[], probe_push_mid[], probe_endbr[], probe_nop[];
 extern char probe_syscall[], probe_syscall_ip[], probe_tail[];
 extern char probe_outer[], probe_outer_ret[], probe_outer_ip[], walk_jump2[];
-
-static char self_path[PATH_MAX];
-
-static int uprobe_attr(struct perf_event_attr *attr, const void *addr,
-		       bool ret, __u64 flags)
-{
-	long type = pmu_type("uprobe"), off = file_offset(addr);
-	ssize_t n = readlink("/proc/self/exe", self_path,
-			     sizeof(self_path) - 1);
-
-	if (type < 0 || off < 0 || n < 0)
-		return -1;
-	self_path[n] = '\0';
-	/* format/retprobe is config:0 */
-	*attr = event_attr(type, ret, 1, flags);
-	attr->config1 = (__u64)self_path;
-	attr->config2 = off;
-	return 0;
-}
 
 FIXTURE(uprobe) {
 	struct session s;

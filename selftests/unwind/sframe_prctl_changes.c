@@ -227,6 +227,37 @@ TEST_F(sframe, many_ranges_on_one_stack)
 	EXPECT_EQ(0, tracefs_close(&t));
 }
 
+/* A section that was found for one address serves others. */
+TEST_F(sframe, found_once)
+{
+	static const char event[] = "events/unwind_user/unwind_user_walk/enable";
+	unsigned int nr_want, walks;
+	struct tracefs t;
+	int ret;
+
+	ret = tracefs_open(&t, "unwind_once");
+	if (ret)
+		SKIP(return, "no tracefs: %s", strerror(-ret));
+	ASSERT_EQ(0, jit_add(&self->jit));
+	chain_begin(&self->c, &self->jit.map);
+	chain_add(&self->c, &self->jit.map, code_sp);
+	chain_add(&self->c, &self->jit.map, code_keep);
+	chain_add(&self->c, &self->jit.map, code_fp);
+	chain_add(&self->c, &self->jit.map, code_leaf);
+	nr_want = chain_expect(&self->c, self->want,
+			       image_addr(&self->jit.map, code_leaf_ip), -1);
+
+	SESSION_OPEN(&self->s);
+	ASSERT_EQ(0, tracefs_write(&t, event, "1"));
+	chain_sample(&self->c);
+	ASSERT_EQ(0, tracefs_write(&t, event, "0"));
+	EXPECT_NEXT(&self->s, 0, self->want, nr_want, "the only one");
+	/* The first lookup has no place to keep what it finds. */
+	EXPECT_GE(2, count_lookups(&t, &walks));
+	EXPECT_EQ(1, walks);
+	EXPECT_EQ(0, tracefs_close(&t));
+}
+
 TEST_F(sframe, section_overwritten)
 {
 	SESSION_OPEN(&self->s);

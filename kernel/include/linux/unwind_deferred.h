@@ -25,6 +25,10 @@ struct unwind_user_trace {
 /**
  * struct unwind_deferred_client - A client that requests user stacks
  * @callback:	Receives a stack that this client requested
+ * @flush:	Receives it in place of @callback while the task does not run, or NULL:
+ *		then it has to wait for the task. See unwind_deferred_flush()
+ * @in_uprobe:	It may request the stack in the handler of a uprobe. When the callback runs,
+ *		the probed instruction has been executed, so the stack may differ
  * @id:		Bit of this client. Private to the interface
  * @born:	Epoch at registration. Private to the interface: an older request with
  *		the same bit was made by an earlier client
@@ -35,15 +39,52 @@ struct unwind_user_trace {
  * may use the trace until it returns. It must not unregister a client. If it
  * requests the stack that it was called with, directly or indirectly, it gets the
  * same cookie, and no call follows unless unwind_deferred_renew() is called.
+ *
+ * @flush returns false if it could not store the stack. The request then stays.
+ * @flush runs in a kernel thread, with interrupts off. It must not sleep or wake tasks:
+ * the caller holds the task's pi_lock, and perhaps the lock of its run queue.
  */
 struct unwind_deferred_client {
 	void (*callback)(struct unwind_deferred_client *client,
 			 const struct unwind_user_trace *trace, u64 cookie);
+	bool (*flush)(struct unwind_deferred_client *client, struct task_struct *task,
+		      const struct unwind_user_trace *trace, u64 cookie);
+	bool				in_uprobe;
 	int				id;
 	unsigned long			born;
 };
 
+/**
+ * struct unwind_flush_result - What became of requests in unwind_deferred_flush()
+ * @delivered:	Their stacks were delivered
+ * @busy:	Their tasks run, or are about to deliver them
+ * @failed:	The client had no room for them, or the CPU has gone offline
+ * @left:	Not looked at, because as many as wanted were delivered
+ */
+struct unwind_flush_result {
+	unsigned int			delivered;
+	unsigned int			busy;
+	unsigned int			failed;
+	unsigned int			left;
+};
+
+typedef void (*unwind_flush_task_fn)(struct task_struct *task, void *arg);
+typedef void (*unwind_flush_each_fn)(void *data, unwind_flush_task_fn func, void *arg);
+
 #ifdef CONFIG_UNWIND_USER
+
+/**
+ * unwind_deferred_request_cpu - Get the CPU of a task's last request
+ * @task:	The task
+ *
+ * Context: Any. The task may change it at any time.
+ * Return: the CPU on which the first client requested the stack. Means nothing if the
+ *	   task has never made a request.
+ */
+static inline int unwind_deferred_request_cpu(const struct task_struct *task)
+{
+	return (u16)READ_ONCE(task->unwind_info.cookie) - 1;
+}
 
 extern struct static_key_false_deferred unwind_deferred_key;
 
@@ -62,6 +103,10 @@ void unwind_deferred_task_exec_end(void);
 void unwind_deferred_task_exit(void);
 void unwind_deferred_task_dead(void);
 void unwind_deferred_kick(void);
+void unwind_deferred_sleep(void);
+int unwind_deferred_flush(struct unwind_deferred_client *client,
+			  unwind_flush_each_fn each, void *data, unsigned int max,
+			  struct unwind_flush_result *result);
 
 /**
  * unwind_deferred_enter_from_user_mode - Allow requests after kernel entry
@@ -106,6 +151,18 @@ static __always_inline void unwind_deferred_exit_to_user_mode(void)
 }
 
 /**
+ * unwind_deferred_submit - The task is about to sleep
+ *
+ * Context: Task context of current, before it takes a run queue lock.
+ */
+static __always_inline void unwind_deferred_submit(void)
+{
+	if (static_branch_unlikely(&unwind_deferred_key.key) &&
+	    unlikely(READ_ONCE(current->unwind_info.request)))
+		unwind_deferred_sleep();
+}
+
+/**
  * unwind_deferred_enter_guest - A guest is about to run
  *
  * For the task of the virtual CPU this counts as leaving the kernel. The guest may
@@ -141,6 +198,19 @@ static inline int unwind_deferred_request(struct unwind_deferred_client *client,
 	return -EOPNOTSUPP;
 }
 
+static inline int unwind_deferred_request_cpu(const struct task_struct *task)
+{
+	return -1;
+}
+
+static inline int unwind_deferred_flush(struct unwind_deferred_client *client,
+					unwind_flush_each_fn each, void *data,
+					unsigned int max,
+					struct unwind_flush_result *result)
+{
+	return -EOPNOTSUPP;
+}
+
 static inline void unwind_deferred_task_fork(struct task_struct *task) { }
 static inline void unwind_deferred_task_exec_begin(void) { }
 static inline void unwind_deferred_task_exec_end(void) { }
@@ -148,6 +218,7 @@ static inline void unwind_deferred_task_exit(void) { }
 static inline void unwind_deferred_task_dead(void) { }
 static __always_inline void unwind_deferred_enter_from_user_mode(void) { }
 static __always_inline void unwind_deferred_exit_to_user_mode(void) { }
+static __always_inline void unwind_deferred_submit(void) { }
 static __always_inline void unwind_deferred_enter_guest(void) { }
 
 #endif /* CONFIG_UNWIND_USER */

@@ -5,6 +5,7 @@
 #include <linux/types.h>
 #include <linux/unwind_user_types.h>
 
+struct unwind_subject;
 struct unwind_task_cache;
 struct unwind_task_gprs;
 struct unwind_user_rules;
@@ -34,6 +35,8 @@ enum unwind_barred {
  * @gprs:	All user registers, for rules that need more than @regs. A walk
  *		allocates the memory, so the first request has none
  * @rules:	Memory of the task's walks for rules. The first walk allocates it
+ * @asked:	When unwind_immediate() asked for rules, in jiffies; 0 if it never did
+ * @missing:	The address whose rule it asked for; 0 if the program had no rules
  * @depth:	Greatest depth that a client of the pending request wants. After the
  *		walk: the depth that it can serve, and %UNWIND_DEPTH_WALKED
  * @epoch:	Epoch when @regs were taken; identifies stale bits in @request and
@@ -43,15 +46,20 @@ enum unwind_barred {
  * @rounds:	Deliveries since the kernel was entered. 0 means that @served and the
  *		walked stack are of an earlier entry
  * @barred:	Whether requests can be made, see &enum unwind_barred
+ * @probed:	First byte of the instruction that a uprobe has replaced, if the request was
+ *		made in the uprobe's handler, or 0
  * @memory:	Lock for @cache, @gprs and @rules. The task holds it while it serves a
  *		request. Otherwise the first one that takes it may free them
  * @work:	Task work that runs the deferred work
  * @cache:	The stack that was walked last, if the memory is still there. A walk
  *		allocates it
+ * @tried:	Cookie of the last request whose stack unwind_deferred_sleep() has tried to
+ *		walk
+ * @subject:	In a kernel thread that walks the stack of another task: that task
  *
  * All fields belong to the task itself. Only the task writes them: in task context,
- * or in an interrupt or NMI on top of it. The exception is reclaim, which takes
- * memory away.
+ * or in an interrupt or NMI on top of it. The exceptions are reclaim, which takes
+ * memory away, and a flush, which serves the request of a task that does not run.
  *
  * ============ ================================= ===============================
  * field        written by                        when
@@ -62,6 +70,7 @@ enum unwind_barred {
  * @cookie,     task, IRQ, NMI                    the writer has set @request to
  * @regs,                                         CLAIMED, which keeps nested
  * @epoch,                                        contexts off
+ * @probed,
  * *@gprs,                                        (*@gprs also by the walk that
  * @work                                          allocates it, before others
  *                                                can see it)
@@ -83,6 +92,15 @@ enum unwind_barred {
  * @cache,      task                              the deferred work; exec, exit;
  * @gprs,                                         the task has taken @memory
  * @rules       other CPU: to NULL                reclaim; it has taken @memory
+ * @asked,      task, IRQ, NMI                    a sample whose stack lacks rules
+ * @missing
+ * @tried       task                              it is about to sleep
+ * @subject     task, a kernel thread             around a walk of another's stack
+ * @request,    other CPU                         a flush; the task is on no CPU and
+ * @served,                                       cannot wake up, and the flush has
+ * @depth,                                        taken @memory
+ * @rounds,
+ * @cpu
  * ============ ================================= ===============================
  *
  * kernel/unwind/deferred.c says what an NMI sees between any two instructions.
@@ -98,12 +116,17 @@ struct unwind_task_info {
 	u8				rounds;
 	u8				barred;
 	u8				memory;
+	u8				probed;
 #ifdef CONFIG_UNWIND_USER_SFRAME
 	struct unwind_task_gprs		*gprs;
 	struct unwind_user_rules	*rules;
+	u32				asked;
+	unsigned long			missing;
 #endif
 	struct callback_head		work;
 	struct unwind_task_cache	*cache;
+	u64				tried;
+	struct unwind_subject		*subject;
 };
 
 #endif /* _LINUX_UNWIND_DEFERRED_TYPES_H */

@@ -7,7 +7,9 @@
 #include <linux/unwind_user_types.h>
 
 struct pt_regs;
+struct task_struct;
 struct unwind_user_confine;
+struct unwind_user_hand;
 struct unwind_user_rules;
 
 /*
@@ -54,7 +56,8 @@ struct unwind_user_stats {
 };
 
 /**
- * struct unwind_user_state - State of a walk over current's user stack
+ * struct unwind_user_state - State of a walk over a user stack
+ * @task:	Whose stack it is, see unwind_user_task()
  * @regs:	Registers of the current frame, as far as they are known
  * @start:	The task's stack pointer
  * @bottom:	Where the walk entered the current stack, or a signal interrupted it
@@ -71,10 +74,13 @@ struct unwind_user_stats {
  *		so values of this frame may differ from what the program left there
  * @topmost:	The kernel or a signal interrupted the current frame: @regs.ip is the
  *		next instruction to run, not a return address
+ * @probed:	First byte of the instruction that the uprobe at @regs.ip has replaced, or 0
+ * @hand:	The walk uses what is at hand; NULL if it may sleep
  *
  * Belongs to the walking task and is not shared.
  */
 struct unwind_user_state {
+	struct task_struct	*task;
 	struct unwind_user_regs	regs;
 	struct unwind_user_gprs	gprs;
 	struct unwind_user_rules *rules;
@@ -89,6 +95,8 @@ struct unwind_user_state {
 	bool			suspect;
 	bool			confined;
 	bool			topmost;
+	u8			probed;
+	struct unwind_user_hand	*hand;
 };
 
 #ifdef CONFIG_UNWIND_USER_SFRAME

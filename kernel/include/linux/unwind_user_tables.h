@@ -7,6 +7,7 @@
 
 struct file;
 struct seq_file;
+struct task_struct;
 struct unwind_user_tables;
 
 /**
@@ -33,13 +34,16 @@ typedef void (*unwind_user_tables_fn)(const struct unwind_user_tables *tables,
 
 /**
  * struct unwind_user_tables_source - Knows which sets of tables serve a task
- * @visit:	Calls a function for each set that serves current on this CPU,
- *		perhaps more than once for a set. A set stays valid as long as the
- *		RCU read lock is held. Any context, under RCU
+ * @visit:	Calls a function for each set that serves a task on this CPU,
+ *		perhaps more than once for a set. The task is current, or current
+ *		walks its stack and has a reference to it. A set stays valid as long as the
+ *		RCU read lock is held. It may leave out some, so that it looks at @max
+ *		events of a list at most. Any context, under RCU
  * @entry:	Private to the interface
  */
 struct unwind_user_tables_source {
-	void (*visit)(unwind_user_tables_fn func, void *data);
+	void (*visit)(struct task_struct *task, unsigned int max,
+		      unwind_user_tables_fn func, void *data);
 	struct list_head	entry;
 };
 

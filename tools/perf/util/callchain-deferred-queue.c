@@ -247,6 +247,25 @@ bool callchain_deferred__holds_back(struct callchain_deferred *cd)
 }
 
 /**
+ * callchain_deferred__waited - how long has the oldest held event waited?
+ * @cd: with bounds->live
+ *
+ * Return: time in ns; 0 if no event is held back.
+ */
+u64 callchain_deferred__waited(struct callchain_deferred *cd)
+{
+	struct held_events *held = &cd->held;
+	struct held_event *oldest;
+
+	if (list_empty(&held->events))
+		return 0;
+
+	oldest = list_first_entry(&held->events, struct held_event, list);
+
+	return monotonic_ns() - oldest->stamp;
+}
+
+/**
  * callchain_deferred__expire - deliver events that have waited too long
  * @cd: with bounds->live or bounds->idle
  *

@@ -92,6 +92,7 @@ int callchain_deferred__deliver(struct callchain_deferred *cd,
 				const char *file_path);
 int callchain_deferred__timeout(struct callchain_deferred *cd);
 bool callchain_deferred__holds_back(struct callchain_deferred *cd);
+u64 callchain_deferred__waited(struct callchain_deferred *cd);
 int callchain_deferred__expire(struct callchain_deferred *cd);
 int callchain_deferred__flush(struct callchain_deferred *cd);
 

@@ -71,3 +71,26 @@ bool arch_unwind_user_after_call(unsigned long ip)
 {
 	return true;
 }
+
+/* Walks at hand are not tested here: a walk that may sleep finds nothing at hand. */
+int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *region,
+			       struct unwind_user_seq *seq)
+{
+	return -EAGAIN;
+}
+
+u64 unwind_tables_switch(void)
+{
+	abort();
+}
+
+void unwind_tables_switch_back(u64 seq)
+{
+	abort();
+}
+
+int unwind_table_find_rule_within(u64 id, u64 vaddr, struct unwind_user_rule *rule,
+				  u32 *budget)
+{
+	abort();
+}

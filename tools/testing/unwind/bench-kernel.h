@@ -24,6 +24,8 @@
 #include <linux/math.h>
 #include <linux/types.h>
 
+#include "bench-task.h"
+
 #define CONFIG_PER_VMA_LOCK
 #define CONFIG_UPROBES
 
@@ -62,11 +64,14 @@ struct return_instance {
 
 struct uprobe_task {
 	struct return_instance	*return_instances;
+	struct arch_uprobe	*auprobe;
+	void			*active_uprobe;
 };
 
 struct task_struct {
 	struct mm_struct	*mm;
 	struct uprobe_task	*utask;
+	struct unwind_task_info	unwind_info;
 	u64			unwind_tables_seq;
 	unsigned int		flags;
 	int			pagefault_disabled;
@@ -141,6 +146,11 @@ static inline void pagefault_disable(void)
 {
 	current->pagefault_disabled++;
 	barrier();
+}
+
+static inline bool faulthandler_disabled(void)
+{
+	return current->pagefault_disabled;
 }
 
 static inline void pagefault_enable(void)
@@ -248,6 +258,11 @@ static inline bool fatal_signal_pending(struct task_struct *task)
 }
 
 static inline void mmap_read_unlock(struct mm_struct *mm)
+{
+	abort();
+}
+
+static inline bool mmap_read_trylock(struct mm_struct *mm)
 {
 	abort();
 }

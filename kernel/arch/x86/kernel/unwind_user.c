@@ -16,8 +16,10 @@
 #include <asm/desc.h>
 #include <asm/fpu/signal.h>
 #include <asm/perf_event.h>
+#include <asm/pkru.h>
 #include <asm/segment.h>
 #include <asm/sigframe.h>
+#include <asm/text-patching.h>
 #include <asm/unwind_user.h>
 #include <asm/vdso.h>
 
@@ -97,7 +99,8 @@ static bool is_user_endbr(const u8 *insn, bool is_64bit)
  *
  * A compiler may move other instructions in between. Such code is not recognized,
  * and its caller is missing from the stack. Code that is not readable or has a
- * breakpoint here is taken for the middle of a function. On the other hand, endbr64
+ * breakpoint here is taken for the middle of a function, except if it is that of a uprobe
+ * and the walk was asked for in the handler. On the other hand, endbr64
  * also marks other targets of indirect jumps, so the rule may be wrong.
  *
  * Context: As unwind_user_next().
@@ -118,6 +121,9 @@ bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
 	len = min_t(unsigned int, sizeof(code) - 1, PAGE_SIZE - offset_in_page(ip));
 	if (!unwind_user_read(ip, insn, len))
 		return false;
+
+	if (insn[0] == INT3_INSN_OPCODE && state->probed)
+		insn[0] = state->probed;
 
 	*rule = (struct unwind_user_rule) {
 		.cfa	= { .base = UNWIND_USER_BASE_SP, .off = word },
@@ -521,10 +527,11 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
  */
 bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state)
 {
-	unsigned long top = current->sas_ss_sp + current->sas_ss_size;
+	unsigned long base = READ_ONCE(state->task->sas_ss_sp);
+	unsigned long top = base + READ_ONCE(state->task->sas_ss_size);
 	unsigned long sp, buf_fx, size;
 
-	if (state->regs.word_size != sizeof(u64) || !__on_sig_stack(state->start))
+	if (state->regs.word_size != sizeof(u64) || state->start <= base || state->start > top)
 		return false;
 
 	/* As in get_sigframe(). The handler's return pops the first word. */
@@ -552,4 +559,30 @@ bool arch_unwind_user_vdso(const struct vm_area_struct *vma)
 	return image && vma->vm_start == (unsigned long)context->vdso &&
 	       vma->vm_end - vma->vm_start == image->size &&
 	       !vma->vm_file && vma->vm_ops;
+}
+
+/**
+ * arch_unwind_user_ignore_keys - Ignore protection keys
+ *
+ * A kernel thread is about to read the memory of another task. As for ptrace(), protection
+ * keys are no obstacle: those of the kernel thread say nothing about that memory.
+ *
+ * Context: A kernel thread.
+ * Return: for arch_unwind_user_restore_keys().
+ */
+u32 arch_unwind_user_ignore_keys(void)
+{
+	u32 keys = read_pkru();
+
+	write_pkru(0);
+	return keys;
+}
+
+/**
+ * arch_unwind_user_restore_keys - Undo arch_unwind_user_ignore_keys()
+ * @keys:	From arch_unwind_user_ignore_keys()
+ */
+void arch_unwind_user_restore_keys(u32 keys)
+{
+	write_pkru(keys);
 }

@@ -182,14 +182,19 @@ test_deferred() {
   check_deferred "deferred in a snapshot" "$(sed -n 2p "${dir}/files")"
 }
 
-# A task goes to sleep on one CPU, and its record comes on another one, where a busy
-# task overwrites it.
+# A task goes to sleep in a system call on one CPU, and its record comes on another one,
+# where a busy task overwrites it.
 test_record_overwritten() {
   local busy sleeper file
 
   if [ "$(nproc)" -lt 2 ]
   then
     echo "there is only one CPU: the test of an overwritten record is not run"
+    return
+  fi
+  if ! perf list tracepoint 2> /dev/null | grep -q raw_syscalls:sys_enter
+  then
+    echo "no tracepoints of system calls: the test of an overwritten record is not run"
     return
   fi
 
@@ -202,7 +207,7 @@ test_record_overwritten() {
   sleeper=$!
   pids="${pids} ${sleeper}"
   overwrite --overwrite --call-graph fp,defer -e context-switches/period=1/ \
-    -p "${busy},${sleeper}"
+    -e raw_syscalls:sys_enter -p "${busy},${sleeper}"
   sleep 2
   taskset -p -c 1 "${sleeper}" > /dev/null
   sleep 2

@@ -28,10 +28,13 @@ bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state);
 bool arch_unwind_user_after_call(unsigned long ip);
 bool arch_unwind_user_vdso(const struct vm_area_struct *vma);
 
-/* Is current a 32-bit or x32 program? They have no SFrame sections. */
-static inline bool arch_unwind_user_compat(void)
+/* Does @task run a 32-bit or x32 program? They have no SFrame sections. */
+static inline bool arch_unwind_user_compat(struct task_struct *task)
 {
-	return test_thread_flag(TIF_ADDR32);
+	return test_tsk_thread_flag(task, TIF_ADDR32);
 }
+
+u32 arch_unwind_user_ignore_keys(void);
+void arch_unwind_user_restore_keys(u32 keys);
 
 #endif /* _ASM_X86_UNWIND_USER_H */

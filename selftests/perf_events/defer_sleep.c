@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user callchains of tasks that sleep: others may change the stack meanwhile.
+ *
+ * A function records where its return address is on the stack, makes a system call that
+ * sleeps, and restores the return address before it returns. While it sleeps, another
+ * thread replaces the return address by another one. The stack that is delivered must
+ * have the address that was there when the sample was taken.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#include "../kselftest_harness.h"
+#include "lib/defer.h"
+#include "lib/event.h"
+#include "lib/files.h"
+#include "lib/session.h"
+
+#ifdef __x86_64__
+
+/* Of sched_switch, the switches of a task that goes to sleep */
+#define TO_SLEEP	"prev_state == 1"
+
+/* Sleeps after the first one, which lets the task remember that this code has no rules */
+#define SLEEPS	20
+
+struct sleeper {
+	int		pipe[2];
+	pid_t		tid;
+	/* The return address of read_one(): where it is, and what it was. */
+	void *volatile	*volatile slot;
+	void		*volatile ret;
+	volatile int	nr;
+};
+
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+long raw_read(int fd, void *buf, size_t size)
+{
+	long ret;
+
+	asm volatile("syscall" : "=a" (ret)
+		     : "0" (__NR_read), "D" (fd), "S" (buf), "d" (size)
+		     : "rcx", "r11", "memory");
+	return ret;
+}
+
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+void read_one(struct sleeper *s)
+{
+	void *volatile *frame = __builtin_frame_address(0);
+	char c;
+
+	s->ret = frame[1];
+	s->slot = &frame[1];
+	raw_read(s->pipe[0], &c, 1);
+	*s->slot = s->ret;
+}
+
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+void *sleeper_thread(void *arg)
+{
+	struct sleeper *s = arg;
+	int i;
+
+	s->tid = syscall(SYS_gettid);
+	for (i = 0; i < 1 + SLEEPS; i++) {
+		s->nr = i + 1;
+		read_one(s);
+	}
+	return NULL;
+}
+
+/* Does the thread sleep in a read, on no run queue? Its state may be set before that. */
+static bool asleep(pid_t tid)
+{
+	char path[64], wchan[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/wchan", tid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	if (fscanf(file, "%31s", wchan) != 1)
+		wchan[0] = 0;
+	fclose(file);
+	return strstr(wchan, "pipe_read");
+}
+
+FIXTURE(sleep) {
+	struct session s;
+	struct sleeper sleeper;
+	pthread_t thread;
+};
+
+FIXTURE_VARIANT(sleep) {
+	const char *tracepoint;
+	const char *filter;
+};
+
+FIXTURE_VARIANT_ADD(sleep, syscall) {
+	.tracepoint = "syscalls/sys_enter_read",
+};
+
+FIXTURE_VARIANT_ADD(sleep, sched_switch) {
+	.tracepoint = "sched/sched_switch",
+	.filter = TO_SLEEP,
+};
+
+FIXTURE_SETUP(sleep)
+{
+	const char *why = defer_unsupported();
+
+	if (why)
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, pipe(self->sleeper.pipe));
+}
+
+FIXTURE_TEARDOWN(sleep)
+{
+	session_close(&self->s);
+	close(self->sleeper.pipe[0]);
+	close(self->sleeper.pipe[1]);
+}
+
+/* Wait until the thread sleeps in its nr-th read. */
+static int wait_asleep(struct sleeper *s, int nr)
+{
+	__u64 end = now_nsec() + 30 * NSEC_PER_SEC;
+	unsigned int seen = 0;
+
+	while (now_nsec() < end) {
+		/* It has left the run queue just before the switch is traced. */
+		seen = s->nr >= nr && s->tid && asleep(s->tid) ? seen + 1 : 0;
+		if (seen > 3)
+			return 0;
+		usleep(1000);
+	}
+	return -1;
+}
+
+/* Of the switches, take those to sleep: others may be sampled after the thread was woken. */
+static int session_filter(struct session *s, const char *filter)
+{
+	unsigned int i;
+
+	for (i = 0; filter && i < s->nr_bufs; i++) {
+		if (ioctl(s->bufs[i].fd, PERF_EVENT_IOC_SET_FILTER, filter))
+			return -1;
+	}
+	return 0;
+}
+
+/* Samples of the thread in which read_one() returns to this address */
+static unsigned int count(struct event_log *log, pid_t tid, const void *ret)
+{
+	const struct log_item *it;
+	unsigned int i, n = 0;
+	const __u64 *ips;
+
+	for (i = 0; (it = log_nth(log, PERF_RECORD_SAMPLE, i)); i++) {
+		if (it->tid == (__u32)tid && defer_user_chain(log, it, &ips) > 2 &&
+		    ips[2] == (__u64)(unsigned long)ret)
+			n++;
+	}
+	return n;
+}
+
+TEST_F_TIMEOUT(sleep, stack_of_the_sample, 300)
+{
+	struct sleeper *s = &self->sleeper;
+	struct perf_event_attr attr;
+	void *decoy = (void *)wait_asleep;
+	unsigned int i;
+
+	attr = tp_attr(TRACEPOINT_ID(variant->tracepoint), BOTH);
+	attr.inherit = 1;
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
+	ASSERT_EQ(0, session_filter(&self->s, variant->filter));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, sleeper_thread, s));
+	for (i = 0; i < 1 + SLEEPS; i++) {
+		ASSERT_EQ(0, wait_asleep(s, i + 1));
+		if (i)
+			*s->slot = decoy;
+		ASSERT_EQ(1, write(s->pipe[1], "x", 1));
+		session_drain(&self->s);
+	}
+	ASSERT_EQ(0, pthread_join(self->thread, NULL));
+	ASSERT_EQ(0, session_finish(&self->s));
+	TH_LOG("%u stacks of the sample, %u of others", count(&self->s.log, s->tid, s->ret),
+	       count(&self->s.log, s->tid, decoy));
+	EXPECT_LE(SLEEPS, count(&self->s.log, s->tid, s->ret));
+	EXPECT_EQ(0, count(&self->s.log, s->tid, decoy));
+}
+
+FIXTURE(still_asleep) {
+	struct session s;
+	struct sleeper sleeper;
+	pthread_t thread;
+};
+
+FIXTURE_SETUP(still_asleep)
+{
+	const char *why = defer_unsupported();
+
+	if (why)
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, pipe(self->sleeper.pipe));
+}
+
+FIXTURE_TEARDOWN(still_asleep)
+{
+	session_close(&self->s);
+	close(self->sleeper.pipe[0]);
+	close(self->sleeper.pipe[1]);
+}
+
+/* The last switch of a task that still sleeps when the session ends has its stack. */
+TEST_F_TIMEOUT(still_asleep, sched_switch, 300)
+{
+	struct sleeper *s = &self->sleeper;
+	struct perf_event_attr attr;
+	unsigned int i;
+
+	attr = tp_attr(TRACEPOINT_ID("sched/sched_switch"), BOTH);
+	attr.inherit = 1;
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
+	ASSERT_EQ(0, session_filter(&self->s, TO_SLEEP));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, sleeper_thread, s));
+	for (i = 0; i < SLEEPS; i++) {
+		ASSERT_EQ(0, wait_asleep(s, i + 1));
+		ASSERT_EQ(1, write(s->pipe[1], "x", 1));
+	}
+	ASSERT_EQ(0, wait_asleep(s, 1 + SLEEPS));
+	ASSERT_EQ(0, session_finish(&self->s));
+	/* One for each sleep, the one that goes on included. */
+	EXPECT_LE(1 + SLEEPS, count(&self->s.log, s->tid, s->ret));
+	ASSERT_EQ(1, write(s->pipe[1], "x", 1));
+	ASSERT_EQ(0, pthread_join(self->thread, NULL));
+}
+
+#else /* !__x86_64__ */
+
+TEST(sleep)
+{
+	SKIP(return, "the system call is written for x86-64");
+}
+
+#endif
+
+TEST_HARNESS_MAIN

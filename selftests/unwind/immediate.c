@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * User stacks that are taken at once, by rules at hand: samples whose callchain is not
+ * deferred.
+ *
+ * The code of the chain misleads whoever follows its frame pointers: to a decoy. So a
+ * stack shows whether the walk had the rules.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "../kselftest_harness.h"
+#include "../perf_events/lib/bpf.h"
+#include "../perf_events/lib/event.h"
+#include "../perf_events/lib/uprobe.h"
+#include "lib/chain.h"
+#include "lib/jit.h"
+#include "lib/sample.h"
+#include "lib/table.h"
+
+#ifdef __x86_64__
+
+#define SYSCTL		"/proc/sys/kernel/unwind_user_immediate"
+#define TRACEPOINT	"syscalls/sys_enter_getpgid"
+/* Samples of a program that has been asked for its rules */
+#define WARM		20
+#define BPF_DEPTH	64
+
+FIXTURE(immediate) {
+	struct session s;
+	struct jit jit;
+	struct image im;
+	struct image_map m;
+	struct chain c;
+	int fd;
+	int owner;
+	long sysctl;
+	unsigned char table[SFRAME_MAX_SIZE];
+	__u64 want[2 * CHAIN_MAX + 1];
+	unsigned int nr_want;
+	__u64 misled[2];
+};
+
+FIXTURE_VARIANT(immediate) {
+	struct sframe_opts sframe;
+	/* A table that is supplied, not a section that the program registers */
+	bool table;
+};
+
+FIXTURE_VARIANT_ADD(immediate, v2) {
+	.sframe = { .version = SFRAME_VERSION_2 },
+};
+
+FIXTURE_VARIANT_ADD(immediate, v3) {
+	.sframe = { .version = SFRAME_VERSION_3 },
+};
+
+FIXTURE_VARIANT_ADD(immediate, table) {
+	.sframe = { .version = SFRAME_VERSION_3 },
+	.table = true,
+};
+
+FIXTURE_SETUP(immediate)
+{
+	const char *why = variant->table ? tables_unsupported() : sframe_unsupported();
+	struct image_opts o = { .sframe = variant->sframe, .no_sframe = true };
+	struct perf_event_attr attr;
+	size_t size;
+
+	self->fd = -1;
+	self->owner = -1;
+	self->sysctl = -1;
+	if (!why && read_long(SYSCTL, &self->sysctl))
+		why = "no sysctl kernel.unwind_user_immediate";
+	if (why)
+		SKIP(return, "%s", why);
+
+	if (variant->table) {
+		self->owner = owner_open(0, -1, false);
+		ASSERT_LE(0, self->owner);
+		ASSERT_EQ(0, image_build(&self->im, &o));
+		self->fd = make_file(&self->im, NULL);
+		ASSERT_LE(0, self->fd);
+		ASSERT_EQ(0, image_map(&self->m, &self->im, self->fd, 0));
+		size = table_build(self->table, &self->im, &variant->sframe, WHOLE, 0);
+		ASSERT_EQ(0, table_supply(self->owner, self->fd, self->table, size, 0));
+	} else {
+		ASSERT_EQ(0, jit_init(&self->jit, &variant->sframe));
+		ASSERT_EQ(0, jit_add(&self->jit));
+		self->m = self->jit.map;
+	}
+	chain_begin(&self->c, &self->m);
+	chain_add(&self->c, &self->m, code_sp);
+	chain_add(&self->c, &self->m, code_keep);
+	chain_add(&self->c, &self->m, code_leaf);
+	self->nr_want = chain_expect(&self->c, self->want, LEAF_IP(&self->m), -1);
+	self->misled[0] = self->want[0];
+	self->misled[1] = DECOY(&self->m);
+
+	attr = tp_attr(TRACEPOINT_ID(TRACEPOINT), 0);
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
+}
+
+FIXTURE_TEARDOWN(immediate)
+{
+	session_close(&self->s);
+	if (self->sysctl >= 0)
+		EXPECT_EQ(0, write_long(SYSCTL, self->sysctl));
+	if (self->owner >= 0) {
+		close(self->owner);
+		image_unmap(&self->m);
+		image_free(&self->im);
+	} else {
+		jit_free(&self->jit);
+	}
+	if (self->fd >= 0)
+		close(self->fd);
+}
+
+/* The user part of the i-th sample's callchain. */
+static int user_stack(struct session *s, unsigned int i, const __u64 **ips)
+{
+	const struct log_item *it = log_nth(&s->log, PERF_RECORD_SAMPLE, i);
+
+	if (!it || it->cookie)
+		return -1;
+	return defer_user_chain(&s->log, it, ips);
+}
+
+/* The sample asks for the rules, and later ones have them. */
+TEST_F(immediate, stack)
+{
+	const __u64 *ips = NULL;
+	unsigned int i;
+	int nr;
+
+	for (i = 0; i < 1 + WARM; i++)
+		chain_sample(&self->c);
+	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(1 + WARM, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	EXPECT_EQ(0, log_count(&self->s.log, DEFER_RECORD));
+
+	nr = user_stack(&self->s, 0, &ips);
+	EXPECT_TRUE(stack_same(ips, nr, self->misled, 2)) {
+		TH_LOG("cold");
+	}
+	for (i = 1; i < 1 + WARM; i++) {
+		nr = user_stack(&self->s, i, &ips);
+		EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want)) {
+			TH_LOG("sample %u", i);
+		}
+	}
+}
+
+/* Without the sysctl, nothing is asked for, and frame pointers are followed. */
+TEST_F(immediate, sysctl)
+{
+	const __u64 *ips = NULL;
+	unsigned int i;
+	int nr;
+
+	ASSERT_EQ(0, write_long(SYSCTL, 0));
+	for (i = 0; i < 3; i++)
+		chain_sample(&self->c);
+	ASSERT_EQ(0, write_long(SYSCTL, 1));
+	for (i = 0; i < 2; i++)
+		chain_sample(&self->c);
+	ASSERT_EQ(0, write_long(SYSCTL, 0));
+	chain_sample(&self->c);
+	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(6, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	for (i = 0; i < 6; i++) {
+		nr = user_stack(&self->s, i, &ips);
+		EXPECT_TRUE(i == 4 ? stack_same(ips, nr, self->want, self->nr_want) :
+				     stack_same(ips, nr, self->misled, 2)) {
+			TH_LOG("sample %u", i);
+		}
+	}
+}
+
+/* What the program of BPF stores: the helper's result, then the addresses. */
+struct bpf_stack {
+	__s64	ret;
+	__u64	ips[BPF_DEPTH];
+};
+
+/* value.ret = bpf_get_stack(ctx, value.ips, size, BPF_F_USER_STACK) */
+static int prog_user_stack(int map)
+{
+	const struct bpf_insn insns[] = {
+		LOOKUP_FIRST(map, 7),
+		MOV_REG(BPF_REG_1, BPF_REG_6),
+		MOV_REG(BPF_REG_2, BPF_REG_7),
+		ADD_IMM(BPF_REG_2, 8),
+		MOV_IMM(BPF_REG_3, BPF_DEPTH * 8),
+		MOV_IMM(BPF_REG_4, BPF_F_USER_STACK),
+		CALL(BPF_FUNC_get_stack),
+		STX_DW(BPF_REG_7, 0, BPF_REG_0),
+		/* No sample. */
+		MOV_IMM(BPF_REG_0, 0),
+		EXIT_INSN(),
+	};
+
+	return prog_load(BPF_PROG_TYPE_TRACEPOINT, insns, ARRAY_SIZE(insns));
+}
+
+/* bpf_get_stack() has the same stacks. */
+TEST_F(immediate, bpf)
+{
+	struct bpf_stack got;
+	unsigned int i;
+	int map, prog;
+
+	map = map_create(BPF_MAP_TYPE_ARRAY, sizeof(got), 1);
+	if (map < 0)
+		SKIP(return, "bpf(BPF_MAP_CREATE): %s", strerror(errno));
+	prog = prog_user_stack(map);
+	ASSERT_LE(0, prog);
+	ASSERT_EQ(0, ioctl(self->s.bufs[0].fd, PERF_EVENT_IOC_SET_BPF, prog)) {
+		TH_LOG("%s", strerror(errno));
+	}
+	for (i = 0; i < 4; i++) {
+		chain_sample(&self->c);
+		ASSERT_EQ(0, map_lookup(map, 0, &got));
+		EXPECT_TRUE(i ? stack_same(got.ips, got.ret / 8, self->want,
+					   self->nr_want) :
+				stack_same(got.ips, got.ret / 8, self->misled, 2)) {
+			TH_LOG("stack %u: %lld bytes", i, (long long)got.ret);
+		}
+	}
+	close(prog);
+	close(map);
+}
+
+/* Other mappings come and go: the rules stay at hand. */
+TEST_F(immediate, mappings_change)
+{
+	const __u64 *ips = NULL;
+	unsigned int i;
+	void *page;
+	int nr;
+
+	for (i = 0; i < 2 * WARM; i++) {
+		chain_sample(&self->c);
+		if (i % 2)
+			continue;
+		page = mmap(NULL, IMAGE_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		ASSERT_NE(MAP_FAILED, page);
+		ASSERT_EQ(0, munmap(page, IMAGE_PAGE));
+	}
+	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(2 * WARM, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	for (i = 1; i < 2 * WARM; i++) {
+		nr = user_stack(&self->s, i, &ips);
+		EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want)) {
+			TH_LOG("sample %u", i);
+		}
+	}
+}
+
+/* Something else is mapped there, or the section is removed: the rules are not used. */
+TEST_F(immediate, code_changes)
+{
+	const __u64 *ips = NULL;
+	struct image_map m;
+	unsigned int i;
+	int nr, fd = -1;
+
+	for (i = 0; i < 2; i++)
+		chain_sample(&self->c);
+	if (variant->table) {
+		/* The same bytes, but not the file that the table is for */
+		fd = make_file(&self->im, NULL);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, image_map(&m, &self->im, fd, self->m.base));
+	} else {
+		ASSERT_EQ(0, jit_del(&self->jit));
+	}
+	for (i = 0; i < 2; i++)
+		chain_sample(&self->c);
+	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(4, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	for (i = 1; i < 4; i++) {
+		nr = user_stack(&self->s, i, &ips);
+		EXPECT_TRUE(i == 1 ? stack_same(ips, nr, self->want, self->nr_want) :
+				     stack_same(ips, nr, self->misled, 2)) {
+			TH_LOG("sample %u", i);
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A function that has a frame pointer but no rules. It ends a chain whose code has rules. */
+asm("	.pushsection .text, \"ax\"\n"
+"	.balign 16\n"
+"probe_entry:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.popsection\n"
+);
+extern char probe_entry[];
+
+/*
+ * The uprobe's breakpoint is where the function sets up its frame, and the handler is the
+ * only one to ask for rules.
+ */
+TEST_F(immediate, uprobe)
+{
+	struct perf_event_attr attr;
+	struct session probe;
+	const __u64 *ips = NULL;
+	unsigned int i;
+	int nr;
+
+	if (uprobe_attr(&attr, probe_entry, false, 0))
+		SKIP(return, "no uprobe events (CONFIG_UPROBE_EVENTS)");
+	chain_begin(&self->c, &self->m);
+	chain_add(&self->c, &self->m, code_sp);
+	chain_add(&self->c, &self->m, code_keep);
+	self->c.plan[self->c.nr_plan++] = (__u64)probe_entry;
+	self->nr_want = chain_expect(&self->c, self->want, (__u64)probe_entry, -1);
+
+	ASSERT_EQ(0, session_open(&probe, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&probe));
+	for (i = 0; i < 1 + WARM; i++)
+		chain_run(&self->c, NULL, 0);
+	ASSERT_EQ(0, session_finish(&probe));
+	EXPECT_EQ(1 + WARM, log_count(&probe.log, PERF_RECORD_SAMPLE));
+	for (i = 1; i < 1 + WARM; i++) {
+		nr = user_stack(&probe, i, &ips);
+		EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want)) {
+			TH_LOG("sample %u", i);
+		}
+	}
+	session_close(&probe);
+}
+
+#else /* !__x86_64__ */
+
+TEST(immediate)
+{
+	SKIP(return, "no code with SFrame sections for this architecture");
+}
+
+#endif
+
+TEST_HARNESS_MAIN
