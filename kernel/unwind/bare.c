@@ -13,17 +13,7 @@
 #include "bare.h"
 #include "shared.h"
 
-/* Bits of &unwind_user_bare.tags: entry in use, frame interrupted, mapping. */
-#define UNWIND_USER_BARE_USED		0x80
-#define UNWIND_USER_BARE_TOPMOST	0x40
-#define UNWIND_USER_BARE_RANGE		0x0f
-
 static_assert(UNWIND_USER_BARE_RANGE >= UNWIND_USER_BARES - 1);
-
-static unsigned int unwind_user_bare_hash(unsigned long pc)
-{
-	return (u64)pc * 0x61c8864680b583ebULL >> (64 - UNWIND_USER_BARE_BITS);
-}
 
 static bool unwind_user_bare_covers(const struct unwind_user_bare_range *range,
 				    unsigned long pc)

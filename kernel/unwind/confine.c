@@ -55,6 +55,20 @@ bool unwind_user_on_stack(const struct unwind_user_state *state,
 }
 
 /**
+ * unwind_user_stack_end - Find the end of the stack of a confined walk
+ * @confine:	What the walk remembers
+ * @sp:		Stack pointer, a linear address
+ *
+ * Context: As unwind_user_next().
+ * Return: First byte after the stack, or 0 if no confined walk has been there yet.
+ */
+unsigned long unwind_user_stack_end(const struct unwind_user_confine *confine,
+				    unsigned long sp)
+{
+	return unwind_user_in_mapping(&confine->stack, sp) ? confine->stack.end : 0;
+}
+
+/**
  * unwind_user_at_code - May a confined walk continue at this address?
  * @state:	State of the walk, which is confined
  * @ip:		Linear address: a return address, or the next instruction to run

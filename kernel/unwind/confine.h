@@ -27,6 +27,8 @@ struct unwind_user_confine {
 
 bool unwind_user_on_stack(const struct unwind_user_state *state,
 			  unsigned long addr, unsigned int size);
+unsigned long unwind_user_stack_end(const struct unwind_user_confine *confine,
+				    unsigned long sp);
 bool unwind_user_at_code(const struct unwind_user_state *state,
 			 unsigned long ip, bool topmost);
 

@@ -97,6 +97,39 @@ static bool unwind_user_fault_in(unsigned long addr)
 	return false;
 }
 
+/* @absent: The first byte is known not to be present, so do not try */
+static bool unwind_user_read_or_fault(unsigned long addr, void *buf, unsigned int size,
+				      bool absent)
+{
+	const void __user *from = (const void __user *)addr;
+	unsigned long left = size;
+	unsigned int tries;
+
+	might_sleep_if(!faulthandler_disabled());
+
+	if (!__access_ok(from, size))
+		return false;
+
+	/* The walk uses the value that is read here as its next address. */
+	barrier_nospec();
+
+	for (tries = 0; tries < UNWIND_USER_FAULT_TRIES; tries++) {
+		if (!absent || tries) {
+			pagefault_disable();
+			left = __copy_from_user_inatomic(buf, from, size);
+			pagefault_enable();
+			if (!left)
+				return true;
+		}
+
+		/* The bytes may be on two pages: fault in the first missing one. */
+		if (faulthandler_disabled() || !unwind_user_fault_in(addr + size - left))
+			return false;
+	}
+
+	return false;
+}
+
 /**
  * unwind_user_read - Read memory of the current task
  * @addr:	Linear user address
@@ -115,31 +148,25 @@ static bool unwind_user_fault_in(unsigned long addr)
  */
 bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
 {
-	const void __user *from = (const void __user *)addr;
-	unsigned int tries;
-	unsigned long left;
+	return unwind_user_read_or_fault(addr, buf, size, false);
+}
 
-	might_sleep_if(!faulthandler_disabled());
-
-	if (!__access_ok(from, size))
-		return false;
-
-	/* The walk uses the value that is read here as its next address. */
-	barrier_nospec();
-
-	for (tries = 0; tries < UNWIND_USER_FAULT_TRIES; tries++) {
-		pagefault_disable();
-		left = __copy_from_user_inatomic(buf, from, size);
-		pagefault_enable();
-		if (!left)
-			return true;
-
-		/* The bytes may be on two pages: fault in the first missing one. */
-		if (faulthandler_disabled() || !unwind_user_fault_in(addr + size - left))
-			return false;
-	}
-
-	return false;
+/**
+ * unwind_user_read_absent - unwind_user_read() of memory that is probably not present
+ * @addr:	As for unwind_user_read()
+ * @buf:	As for unwind_user_read()
+ * @size:	As for unwind_user_read()
+ *
+ * An exception takes as long as twenty frames. The stack of a program without frame
+ * pointers often ends with an address that is not mapped. One exception is enough to see
+ * that.
+ *
+ * Context: As unwind_user_read().
+ * Return: As unwind_user_read().
+ */
+bool unwind_user_read_absent(unsigned long addr, void *buf, unsigned int size)
+{
+	return unwind_user_read_or_fault(addr, buf, size, true);
 }
 
 /**
@@ -154,16 +181,10 @@ bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
  */
 bool unwind_user_peek(unsigned long addr, unsigned long *val)
 {
-	const unsigned long __user *from = (const unsigned long __user *)addr;
-	bool ret = false;
+	bool ret;
 
 	pagefault_disable();
-	if (user_read_access_begin(from, sizeof(*from))) {
-		unsafe_get_user(*val, from, end);
-		ret = true;
-end:
-		user_read_access_end();
-	}
+	ret = unwind_user_peek_one(addr, val);
 	pagefault_enable();
 
 	return ret;
@@ -180,17 +201,10 @@ end:
  */
 bool unwind_user_peek_pair(unsigned long addr, unsigned long *low, unsigned long *high)
 {
-	const unsigned long __user *from = (const unsigned long __user *)addr;
-	bool ret = false;
+	bool ret;
 
 	pagefault_disable();
-	if (user_read_access_begin(from, 2 * sizeof(*from))) {
-		unsafe_get_user(*low, from, end);
-		unsafe_get_user(*high, from + 1, end);
-		ret = true;
-end:
-		user_read_access_end();
-	}
+	ret = unwind_user_peek_two(addr, low, high);
 	pagefault_enable();
 
 	return ret;

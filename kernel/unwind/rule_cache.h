@@ -79,6 +79,7 @@
  * @fp:		Offset of the frame pointer
  * @loc:	The other fields of these three
  * @flags:	UNWIND_RULE_OUTERMOST and others
+ * @form:	@loc and @flags as one number
  */
 struct unwind_rule_entry {
 	u64		ip;
@@ -87,8 +88,13 @@ struct unwind_rule_entry {
 	s32		cfa;
 	s16		ra;
 	s16		fp;
-	u8		loc[3];
-	u8		flags;
+	union {
+		struct {
+			u8	loc[3];
+			u8	flags;
+		};
+		u32	form;
+	};
 };
 
 /* Half a cache line, so both places of an address are in one cache line. */
@@ -187,6 +193,18 @@ static inline bool unwind_rule_cache_find(const struct unwind_rule_cache *cache,
 	return likely(atomic_read(&set->seq) == seq) && found->region;
 }
 
+/* Number of a region, of &unwind_rule_entry.region */
+static inline u64 unwind_rule_region(u64 region)
+{
+	return region >> UNWIND_RULE_HINT_BITS;
+}
+
+/* Where the caller keeps it: the hint that was passed to unwind_rule_cache_put() */
+static inline unsigned int unwind_rule_hint(u64 region)
+{
+	return region & (UNWIND_RULE_HINTS - 1);
+}
+
 /**
  * unwind_rule_cache_region - Get the region that an entry is for
  * @entry:	From unwind_rule_cache_find()
@@ -195,7 +213,7 @@ static inline bool unwind_rule_cache_find(const struct unwind_rule_cache *cache,
  */
 static inline u64 unwind_rule_cache_region(const struct unwind_rule_entry *entry)
 {
-	return entry->region >> UNWIND_RULE_HINT_BITS;
+	return unwind_rule_region(entry->region);
 }
 
 /**
@@ -208,7 +226,7 @@ static inline u64 unwind_rule_cache_region(const struct unwind_rule_entry *entry
 static inline unsigned int
 unwind_rule_cache_hint(const struct unwind_rule_entry *entry)
 {
-	return entry->region & (UNWIND_RULE_HINTS - 1);
+	return unwind_rule_hint(entry->region);
 }
 
 /**

@@ -44,9 +44,6 @@
  */
 #define UNWIND_USER_LOOKUPS	8
 
-/* In the key of a rule: the frame was interrupted; it did not make a call. */
-#define UNWIND_USER_KEY_TOPMOST	BIT_ULL(63)
-
 /**
  * struct unwind_user_rules - A task's own memory for rules
  * @bare:	Code without section or table; only used while the mm has no
@@ -108,6 +105,17 @@ void unwind_user_rules_reset(struct unwind_user_rules *rules)
 struct unwind_user_confine *unwind_user_rules_confine(struct unwind_user_rules *rules)
 {
 	return rules ? &rules->confine : NULL;
+}
+
+/**
+ * unwind_user_rules_bare - Get what a task remembers of a program without rules
+ * @rules:	From unwind_user_rules_alloc(), or NULL
+ *
+ * Return: the memory, or NULL if there is none.
+ */
+const struct unwind_user_bare *unwind_user_rules_bare(const struct unwind_user_rules *rules)
+{
+	return rules ? rules->bare : NULL;
 }
 
 /* Look up the rule for @pc in the file's own section, or in the @supplied table. */
@@ -403,11 +411,7 @@ unwind_user_find_rule(struct unwind_user_state *state,
 
 	/* A call may be the last instruction of its function. */
 	pc = state->regs.cs_base + state->regs.ip - !state->topmost;
-	/*
-	 * A caller that returns to @pc + 1 may be a signal frame. A function that was
-	 * interrupted at @pc is not.
-	 */
-	key = pc | (state->topmost ? UNWIND_USER_KEY_TOPMOST : 0);
+	key = unwind_user_key(pc, state->topmost);
 
 	return unlikely(state->hand) ? unwind_user_rule_at_hand(state, pc, key, rule) :
 				       unwind_user_look_up_rule(state, pc, key, rule);

@@ -2,6 +2,7 @@
 #ifndef _KERNEL_UNWIND_RULES_H
 #define _KERNEL_UNWIND_RULES_H
 
+#include <linux/bits.h>
 #include <linux/unwind_user.h>
 
 #include <asm/unwind_user.h>
@@ -19,6 +20,7 @@ enum unwind_user_rule_kind {
 	UNWIND_USER_RULE_SIGNAL,
 };
 
+struct unwind_user_bare;
 struct unwind_user_confine;
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
@@ -52,9 +54,22 @@ struct unwind_user_hand {
 	bool				busy;
 };
 
+/* In the key of a rule: the frame was interrupted; it did not make a call. */
+#define UNWIND_USER_KEY_TOPMOST	BIT_ULL(63)
+
+/*
+ * The key of a rule in the cache. A caller that returns to @pc + 1 may be a signal frame. A
+ * function that was interrupted at @pc is not.
+ */
+static inline u64 unwind_user_key(unsigned long pc, bool topmost)
+{
+	return pc | (topmost ? UNWIND_USER_KEY_TOPMOST : 0);
+}
+
 enum unwind_user_rule_kind
 unwind_user_find_rule(struct unwind_user_state *state,
 		      struct unwind_user_rule *rule);
+const struct unwind_user_bare *unwind_user_rules_bare(const struct unwind_user_rules *rules);
 struct unwind_user_confine *unwind_user_rules_confine(struct unwind_user_rules *rules);
 enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 					      const struct unwind_user_regs *regs,

@@ -120,12 +120,29 @@ struct unwind_user_shared {
 	struct unwind_user_recent	*recent;
 };
 
-/* Get what threads of current's mm share, valid until the RCU read section ends. */
-static struct unwind_user_shared *unwind_user_shared_get(void)
+/**
+ * unwind_user_shared_get - Get what the threads of current's mm share
+ *
+ * Context: Any, under RCU.
+ * Return: it, valid until the end of the RCU read section; NULL if there is nothing.
+ */
+struct unwind_user_shared *unwind_user_shared_get(void)
 {
 	struct unwind_regions_memo *memo = unwind_regions_memo();
 
 	return memo ? container_of(memo, struct unwind_user_shared, memo) : NULL;
+}
+
+/**
+ * unwind_user_shared_cache - Get the rules that threads share
+ * @shared:	From unwind_user_shared_get(), not NULL
+ *
+ * Return: the rules, valid as long as @shared.
+ */
+const struct unwind_rule_cache *
+unwind_user_shared_cache(const struct unwind_user_shared *shared)
+{
+	return &shared->cache;
 }
 
 /**
@@ -335,6 +352,33 @@ static bool unwind_user_range_covers(const struct unwind_user_shared *shared,
 
 	return unwind_user_region_current(&range.seq) ||
 	       unwind_user_range_renew(&shared->ranges[nr], id, pc, busy);
+}
+
+/**
+ * unwind_user_shared_covers - Are the rules of a region valid now, and where?
+ * @shared:	From unwind_user_shared_get()
+ * @region:	&unwind_rule_entry.region of a rule
+ * @start:	Receives the first byte of the region
+ * @end:	Receives the first byte after it
+ *
+ * Context: Any, under RCU.
+ * Return: false if the region may have changed since its rules were found.
+ */
+bool unwind_user_shared_covers(const struct unwind_user_shared *shared, u64 region,
+			       unsigned long *start, unsigned long *end)
+{
+	struct unwind_user_range range;
+	unsigned int nr = unwind_rule_hint(region);
+
+	if (nr >= shared->nr_ranges ||
+	    !unwind_user_range_read(&shared->ranges[nr], &range) ||
+	    range.id != unwind_rule_region(region) ||
+	    !unwind_user_region_current(&range.seq))
+		return false;
+
+	*start = range.start;
+	*end = range.end;
+	return true;
 }
 
 /*

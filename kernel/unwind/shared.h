@@ -23,7 +23,15 @@ struct unwind_user_slot {
 	struct unwind_user_seq		seq;
 };
 
+struct unwind_rule_cache;
+struct unwind_user_shared;
+
 bool unwind_user_is_shared(void);
+struct unwind_user_shared *unwind_user_shared_get(void);
+const struct unwind_rule_cache *
+unwind_user_shared_cache(const struct unwind_user_shared *shared);
+bool unwind_user_shared_covers(const struct unwind_user_shared *shared, u64 region,
+			       unsigned long *start, unsigned long *end);
 void unwind_user_shared_make(void);
 bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule *rule,
 			     bool *found, bool *busy);

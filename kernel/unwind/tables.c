@@ -151,6 +151,12 @@ static u64 unwind_tables_number;
 /* As &unwind_user_tables.seq, for the tables that serve all tasks. */
 static u64 unwind_tables_all;
 
+/*
+ * Number of tables that do not serve all tasks. Written under the mutex, before the number
+ * of their set changes. While there are none, walks need not ask the sources.
+ */
+static unsigned int unwind_tables_own;
+
 /* A table comes or goes: the tasks that it serves must look up mappings again. */
 static void unwind_tables_changed(const struct unwind_table *table)
 {
@@ -293,10 +299,12 @@ static void unwind_tables_visit(struct unwind_tables_visit *visit)
 	if (visit->file)
 		visit->best = unwind_table_lookup(visit->file, NULL);
 
-	list_for_each_entry_rcu(source, &unwind_tables_sources, entry)
-		source->visit(unwind_user_task(),
-			      pagefault_disabled() ? UNWIND_TABLES_EVENTS : UINT_MAX,
-			      unwind_tables_visit_own, visit);
+	if (READ_ONCE(unwind_tables_own)) {
+		list_for_each_entry_rcu(source, &unwind_tables_sources, entry)
+			source->visit(unwind_user_task(),
+				      pagefault_disabled() ? UNWIND_TABLES_EVENTS : UINT_MAX,
+				      unwind_tables_visit_own, visit);
+	}
 
 	/* Perhaps during a walk: then the rest of it uses the newer tables. */
 	current->unwind_tables_seq = visit->seq;
@@ -467,6 +475,7 @@ void unwind_table_link(struct unwind_table *table,
 		     unwind_table_key(&table->file, unwind_table_only(table)));
 	tables->nr++;
 	tables->bytes += table->bytes;
+	WRITE_ONCE(unwind_tables_own, unwind_tables_own + !table->global);
 	unwind_tables_changed(table);
 }
 
@@ -484,6 +493,7 @@ void unwind_table_unlink(struct unwind_table *table)
 	hash_del_rcu(&table->by_id);
 	table->owner->nr--;
 	table->owner->bytes -= table->bytes;
+	WRITE_ONCE(unwind_tables_own, unwind_tables_own - !table->global);
 	unwind_tables_changed(table);
 }
 

@@ -25,6 +25,7 @@
 #include <asm/unwind_user.h>
 
 #include "confine.h"
+#include "known.h"
 #include "mapping.h"
 #include "memory.h"
 #include "requests.h"
@@ -41,7 +42,7 @@
 #define UNWIND_USER_SIGNALS	64
 
 /* How many frames are walked before other tasks get a chance to run. */
-#define UNWIND_USER_RESCHED	64
+#define UNWIND_USER_RESCHED	64U
 
 /* Read one word of the stack: 8 bytes, or 4 bytes in 32-bit mode. */
 static bool unwind_user_read_word(const struct unwind_user_state *state,
@@ -49,9 +50,11 @@ static bool unwind_user_read_word(const struct unwind_user_state *state,
 {
 	u32 val32;
 
-	if (state->regs.word_size == sizeof(unsigned long))
-		return likely(unwind_user_peek(addr, val)) ||
-		       unwind_user_read(addr, val, sizeof(*val));
+	if (state->regs.word_size == sizeof(unsigned long)) {
+		if (likely(!state->absent) && likely(unwind_user_peek(addr, val)))
+			return true;
+		return unwind_user_read_absent(addr, val, sizeof(*val));
+	}
 
 	if (!unwind_user_read(addr, &val32, sizeof(val32)))
 		return false;
@@ -173,7 +176,7 @@ struct unwind_user_caller {
  * Find the return address and the caller's frame pointer. The frame is valid even if
  * the frame pointer cannot be found.
  */
-static bool unwind_user_locate_caller(const struct unwind_user_state *state,
+static bool unwind_user_locate_caller(struct unwind_user_state *state,
 				      const struct unwind_user_rule *rule,
 				      struct unwind_user_caller *caller)
 {
@@ -182,15 +185,20 @@ static bool unwind_user_locate_caller(const struct unwind_user_state *state,
 
 	if (unwind_user_is_slot(&rule->ra) && unwind_user_is_slot(&rule->fp) &&
 	    rule->fp.off + word == rule->ra.off && word == sizeof(caller->ra) &&
-	    unwind_user_may_load(state, cfa + rule->fp.off, 2 * word) &&
-	    likely(unwind_user_peek_pair(cfa + rule->fp.off, &caller->fp,
-					 &caller->ra))) {
-		caller->fp_known = true;
-		return true;
+	    unwind_user_may_load(state, cfa + rule->fp.off, 2 * word)) {
+		if (likely(!state->absent) &&
+		    likely(unwind_user_peek_pair(cfa + rule->fp.off, &caller->fp,
+						 &caller->ra))) {
+			caller->fp_known = true;
+			return true;
+		}
+		/* Each fault takes long. */
+		state->absent = true;
 	}
 
 	if (!unwind_user_locate(state, &rule->ra, cfa, &caller->ra))
 		return false;
+	state->absent = false;
 
 	if (rule->fp.base != UNWIND_USER_BASE_SAME)
 		caller->fp_known = unwind_user_locate(state, &rule->fp, cfa,
@@ -325,6 +333,7 @@ static void unwind_user_commit(struct unwind_user_state *state,
 		state->signals++;
 	}
 
+	state->absent = false;
 	regs->ip = caller->ra;
 	regs->sp = caller->cfa;
 	regs->fp = caller->fp;
@@ -470,6 +479,7 @@ void unwind_user_start(struct unwind_user_state *state,
 	state->confined		= false;
 	state->topmost		= true;
 	state->probed		= state->task->unwind_info.probed;
+	state->absent		= false;
 	state->hand		= NULL;
 
 	if (gprs)
@@ -580,9 +590,9 @@ enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
 				      unsigned long *entries, unsigned int max,
 				      unsigned int *filled)
 {
+	unsigned int nr = 0, known, steps = 0;
 	enum unwind_user_result ret = UNWIND_USER_FRAME;
 	struct unwind_user_state state;
-	unsigned int nr = 0;
 
 	might_sleep();
 
@@ -591,22 +601,32 @@ enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
 		unwind_tables_begin();
 
 	while (nr < max) {
-		unsigned long ip = state.regs.cs_base + state.regs.ip;
+		unsigned long ip;
+
+		known = unwind_user_walk_known(&state, entries + nr,
+					       min(max - nr, UNWIND_USER_RESCHED));
+		nr += known;
+		steps += known + 1;
+		if (steps >= UNWIND_USER_RESCHED) {
+			steps = 0;
+			cond_resched();
+			continue;
+		}
+		if (nr == max)
+			break;
 
 		/*
 		 * After a jump to nowhere the interrupted instruction pointer
 		 * may be any number. The caller is still worth having. The walk
 		 * ends nevertheless, because signal frames are counted.
 		 */
+		ip = state.regs.cs_base + state.regs.ip;
 		if (ip < TASK_SIZE_MAX)
 			entries[nr++] = ip;
 
 		ret = unwind_user_next(&state);
 		if (ret != UNWIND_USER_FRAME)
 			break;
-
-		if (!(nr % UNWIND_USER_RESCHED))
-			cond_resched();
 	}
 
 	trace_unwind_user_walk(regs->ip, nr, &state, ret);
@@ -662,8 +682,13 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 	tables = unwind_tables_switch();
 
 	while (nr < max) {
-		unsigned long ip = state.regs.cs_base + state.regs.ip;
+		unsigned long ip;
 
+		nr += unwind_user_walk_known(&state, entries + nr, max - nr);
+		if (nr == max)
+			break;
+
+		ip = state.regs.cs_base + state.regs.ip;
 		if (ip < TASK_SIZE_MAX)
 			entries[nr++] = ip;
 

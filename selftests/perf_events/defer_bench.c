@@ -389,7 +389,7 @@ int main(int argc, char **argv)
 	/* The default would cut the deepest stack. */
 	max_stack = read_number(MAX_STACK);
 	/* Writing fails with EBUSY while an event has callchains. */
-	if (max_stack < 2 * 128 && write_number(MAX_STACK, 2 * 128))
+	if (max_stack < 160 && write_number(MAX_STACK, 160))
 		die(MAX_STACK);
 
 	id = read_number("/sys/kernel/tracing/events/syscalls/sys_enter_getppid/id");
@@ -401,7 +401,7 @@ int main(int argc, char **argv)
 		switches();
 	}
 
-	if (max_stack < 2 * 128)
+	if (max_stack < 160)
 		write_number(MAX_STACK, max_stack);
 	return 0;
 }

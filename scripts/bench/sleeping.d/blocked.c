@@ -5,6 +5,7 @@
  * Writes "ready" to FILE when all of them sleep, and waits until FILE is gone.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -157,6 +158,33 @@ static void make_missing(void)
 		perror("userfaultfd");
 }
 
+/* Does any other thread of this process run, or wait for a CPU? */
+static int somebody_runs(void)
+{
+	char path[300], stat[256], *state;
+	struct dirent *entry;
+	int runs = 0;
+	DIR *dir;
+
+	dir = opendir("/proc/self/task");
+	while (dir && (entry = readdir(dir))) {
+		FILE *file;
+
+		if (atoi(entry->d_name) <= 0 || atoi(entry->d_name) == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/stat", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		state = fgets(stat, sizeof(stat), file) ? strrchr(stat, ')') : NULL;
+		runs += state && state[2] == 'R';
+		fclose(file);
+	}
+	if (dir)
+		closedir(dir);
+	return runs;
+}
+
 int main(int argc, char **argv)
 {
 	struct io_uring_params params = { };
@@ -197,7 +225,11 @@ int main(int argc, char **argv)
 	}
 	while (__atomic_load_n(&nr_started, __ATOMIC_RELAXED) + stops < nr)
 		usleep(10000);
-	sleep(2);
+	for (i = 0; i < stops; i++)
+		waitpid(-1, NULL, WUNTRACED);
+	do {
+		sleep(1);
+	} while (somebody_runs());
 	fd = open(argv[2], O_WRONLY | O_CREAT, 0600);
 	if (write(fd, "ready", 5) != 5)
 		return 1;

@@ -8,7 +8,9 @@
 #define unwind_user_load	bench_unwind_user_fp_load
 #define unwind_user_may_load	bench_unwind_user_fp_may_load
 #define unwind_user_read	bench_unwind_user_fp_read
+#define unwind_user_read_absent	bench_unwind_user_fp_read_absent
 #define unwind_user_on_stack	bench_unwind_user_fp_on_stack
 #define unwind_user_at_code	bench_unwind_user_fp_at_code
+#define unwind_user_stack_end	bench_unwind_user_fp_stack_end
 
 #include "walker.h"

@@ -13,6 +13,7 @@
 #include "../../../kernel/unwind/shared.c"
 #include "../../../kernel/unwind/bare.c"
 #include "../../../kernel/unwind/rules.c"
+#include "../../../kernel/unwind/known.c"
 #endif
 
 #endif /* _TEST_UNWIND_WALKER_H */

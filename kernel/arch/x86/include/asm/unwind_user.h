@@ -12,6 +12,12 @@ struct unwind_user_rule;
 struct unwind_user_state;
 struct vm_area_struct;
 
+/*
+ * The rule of arch_unwind_user_fp_rule() for 64-bit code: where the CFA is from the frame
+ * pointer. The return address and the saved frame pointer are just below it.
+ */
+#define ARCH_UNWIND_USER_FP_CFA		16
+
 bool arch_unwind_user_regs(struct unwind_user_regs *uregs,
 			   const struct pt_regs *regs);
 bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
