@@ -65,11 +65,14 @@
 #include "subject.h"
 #include "task_memory.h"
 
-/* How often a task whose request changes during the walk is tried again */
+/* How often the stack of a task is walked, if its request changes or a lock is missed */
 #define UNWIND_FLUSH_TRIES	5
 
 /* How long to wait for another thread of the program that holds the mmap lock */
 #define UNWIND_FLUSH_WAIT_US	100
+
+/* How often a job waits at most */
+#define UNWIND_FLUSH_WAITS	100
 
 /* How many jobs run at the same time on a CPU. Others wait for their turn. */
 #define UNWIND_FLUSH_JOBS	16
@@ -88,6 +91,7 @@
  * @entries:	Room for a stack, for @max entries
  * @max:	Room in @entries
  * @wanted:	How many deliveries are enough
+ * @waits:	How often the job has waited for a lock
  * @rules:	Memory for rules
  * @cookie:	Request that @subject had when it was copied; 0 if there is no copy
  * @regs:	Registers of the request
@@ -111,6 +115,7 @@ struct unwind_flush_job {
 	unsigned long			*entries;
 	unsigned int			max;
 	unsigned int			wanted;
+	unsigned int			waits;
 	struct unwind_user_rules	*rules;
 	u64				cookie;
 	struct unwind_user_regs		regs;
@@ -354,15 +359,18 @@ static int unwind_flush_one(struct unwind_flush_job *job, struct task_struct *ta
 
 	job->subject.task = task;
 	job->cookie = 0;
-	for (tries = 0; tries < UNWIND_FLUSH_TRIES; tries++) {
+	for (tries = 0; ; tries++) {
 		/* Callbacks must not run after their client has gone. */
 		scoped_guard(srcu, &unwind_deferred_srcu)
 			ret = task_call_func(task, unwind_flush_pinned, job);
-		if (ret <= 0)
+		if (ret <= 0 || tries == UNWIND_FLUSH_TRIES)
 			break;
 		unwind_flush_walk(job);
-		if (job->subject.missed)
-			fsleep(UNWIND_FLUSH_WAIT_US);
+		if (!job->subject.missed)
+			continue;
+		if (job->waits++ >= UNWIND_FLUSH_WAITS)
+			break;
+		fsleep(UNWIND_FLUSH_WAIT_US);
 	}
 	unwind_deferred_unless_used(&task->unwind_info);
 	/* The last user may have to wait for the I/O of the process. */
@@ -515,7 +523,7 @@ static struct unwind_flush_job *unwind_flush_new(struct unwind_deferred_client *
 	job->max	= UNWIND_USER_MAX_DEPTH;
 	job->entries	= kvmalloc_array(job->max, sizeof(*job->entries), GFP_KERNEL_ACCOUNT);
 	job->rules	= unwind_flush_alloc_rules();
-	if (!job->entries) {
+	if (!job->entries || (IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) && !job->rules)) {
 		unwind_flush_put(job);
 		return ERR_PTR(-ENOMEM);
 	}

@@ -261,6 +261,9 @@ int unwind_immediate_whole(const struct pt_regs *regs, unsigned long *entries,
 	unsigned int nr;
 	int ret = -EAGAIN;
 
+	if (!READ_ONCE(sysctl_unwind_user_immediate))
+		return -EAGAIN;
+
 	guard(preempt_notrace)();
 
 	if (!in_task() || !is_user_task(current) || !nmi_uaccess_okay() ||

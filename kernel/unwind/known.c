@@ -4,7 +4,7 @@
  *
  * Nearly all frames of a profile are of code that earlier walks have come through, and
  * have one of a few rules. For those, unwind_user_walk_known() does what
- * unwind_user_next() does, with a tenth of the instructions. At the first frame of
+ * unwind_user_next() does, with a fraction of the instructions. At the first frame of
  * another kind it stops, and leaves the state such that unwind_user_next() goes on.
  *
  * It has the same checks, but not for each frame: what only changes if another thread
@@ -33,7 +33,7 @@
 #include "rules.h"
 #include "shared.h"
 
-/* Regions are looked up in this many places, by their number. */
+/* The hint of a region says in which of these places it is. */
 #define UNWIND_KNOWN_REGIONS	8
 
 /**
@@ -65,8 +65,9 @@ struct unwind_known_frame {
 /**
  * struct unwind_known - What the frames of a walk by rules have in common
  * @shared:	What the threads of the program share
- * @confine:	Where the task's confined walks may go, or NULL
+ * @confine:	Where the task's confined walks may go
  * @stack_end:	First byte after the stack of a confined walk; 0 if it is not known
+ * @end:	No CFA may be greater
  * @confined:	As in &struct unwind_user_state
  * @code:	Index of the mapping that contains the last return address of a confined
  *		walk
@@ -77,6 +78,7 @@ struct unwind_known {
 	const struct unwind_user_shared		*shared;
 	const struct unwind_user_confine	*confine;
 	unsigned long				stack_end;
+	unsigned long				end;
 	bool					confined;
 	unsigned int				code;
 	u32					codes;
@@ -217,7 +219,8 @@ static __always_inline bool unwind_known_at_code(struct unwind_known *known,
 /*
  * Read what the caller needs from the frame at @caller->sp, the CFA.
  *
- * Return: -EFAULT if a word is not present, -EINVAL if a word is at an unusual place.
+ * Return: 0; -EFAULT if the return address, or the pair with it, is not present; -EINVAL if
+ *	   the frame pointer is not where it usually is.
  */
 static __always_inline int unwind_known_load(unsigned long sp,
 					     const struct unwind_rule_brief *rule,
@@ -234,20 +237,25 @@ static __always_inline int unwind_known_load(unsigned long sp,
 			return unwind_user_peek_two(slot, &caller->fp, &caller->ip) ?
 			       0 : -EFAULT;
 
-		if (slot >= cfa || !IS_ALIGNED(slot, sizeof(long)))
+		/* If only this word is not present, the caller can still be found. */
+		if (slot >= cfa || !IS_ALIGNED(slot, sizeof(long)) ||
+		    !unwind_user_peek_one(slot, &caller->fp))
 			return -EINVAL;
-		if (!unwind_user_peek_one(slot, &caller->fp))
-			return -EFAULT;
 	}
 
 	return unwind_user_peek_one(cfa - sizeof(long), &caller->ip) ? 0 : -EFAULT;
 }
 
-/* Leave @frame by @rule. Returns as unwind_known_load(). */
+/*
+ * Leave @frame by @rule.
+ *
+ * Return: as unwind_known_load(); also -EINVAL if the frame has to be left by
+ *	   unwind_user_next().
+ */
 static __always_inline int unwind_known_leave(struct unwind_known *known,
 					      struct unwind_known_frame *frame,
 					      const struct unwind_rule_brief *rule,
-					      unsigned long *end, unsigned long trampoline)
+					      unsigned long trampoline)
 {
 	struct unwind_known_frame caller = *frame;
 	int ret;
@@ -261,12 +269,7 @@ static __always_inline int unwind_known_leave(struct unwind_known *known,
 		caller.sp = frame->sp + rule->cfa;
 	}
 
-	if (unwind_rule_brief_confined(rule) && !known->confined) {
-		known->confined = true;
-		*end = known->stack_end;
-	}
-
-	if (!unwind_known_cfa(caller.sp, frame->sp, *end))
+	if (!unwind_known_cfa(caller.sp, frame->sp, known->end))
 		return -EINVAL;
 
 	ret = unwind_known_load(frame->sp, rule, &caller);
@@ -300,16 +303,17 @@ static noinline unsigned int unwind_known_rules(struct unwind_user_state *state,
 	struct unwind_known known = {
 		.shared		= shared,
 		.confine	= confine,
-		.stack_end	= confine ? unwind_user_stack_end(confine, frame.sp) : 0,
+		.stack_end	= unwind_user_stack_end(confine, frame.sp),
 		.confined	= state->confined,
 	};
-	unsigned long end = known.confined ? known.stack_end : TASK_SIZE_MAX;
 	unsigned int nr = 0, nr_fp = 0, nr_supplied = 0;
 	unsigned long pc = frame.ip - !state->topmost, ip;
 	u64 key = unwind_user_key(pc, state->topmost);
 	struct unwind_rule_brief rule;
+	bool confines = false;
 	int ret = 0;
 
+	known.end = known.confined ? known.stack_end : TASK_SIZE_MAX;
 	while (nr < max && unwind_rule_cache_brief(&cache, key, &rule) &&
 	       unwind_known_covers(&known, rule.region, pc)) {
 		if (unlikely(unwind_rule_brief_is_none(&rule))) {
@@ -320,14 +324,23 @@ static noinline unsigned int unwind_known_rules(struct unwind_user_state *state,
 			nr_fp++;
 		}
 
+		/* The first rule of a table confines the walk, if it is followed. */
+		if (unlikely(unwind_rule_brief_confined(&rule) && !known.confined)) {
+			confines = true;
+			known.confined = true;
+			known.end = known.stack_end;
+		}
+
 		ip = frame.ip;
-		ret = unwind_known_leave(&known, &frame, &rule, &end, trampoline);
+		ret = unwind_known_leave(&known, &frame, &rule, trampoline);
 		if (unlikely(ret)) {
 			nr_fp -= !rule.region;
+			known.confined &= !confines;
 			break;
 		}
 
 		entries[nr++] = ip;
+		confines = false;
 		nr_supplied += unwind_rule_brief_confined(&rule);
 		pc = frame.ip - 1;
 		key = pc;
@@ -357,8 +370,7 @@ static noinline unsigned int unwind_known_rules(struct unwind_user_state *state,
  * @entries:	Receives the addresses of the frames that were left
  * @max:	How many frames to leave at most
  *
- * Context: As unwind_user_next(); any for a walk at hand. &unwind_user_state.rules and
- *	    @confine are the caller's.
+ * Context: As unwind_user_next(); any if @state is that of a walk at hand.
  * Return: The number of @entries. The walk may go on from there by unwind_user_next().
  */
 unsigned int unwind_user_walk_known(struct unwind_user_state *state,
@@ -371,7 +383,8 @@ unsigned int unwind_user_walk_known(struct unwind_user_state *state,
 	unsigned int nr;
 
 	state->absent = false;
-	if (regs->word_size != sizeof(long) || regs->cs_base || regs->ss_base ||
+	/* Without memory for rules, neither sections nor tables are used. */
+	if (!state->confine || regs->word_size != sizeof(long) || regs->cs_base || regs->ss_base ||
 	    state->suspect || regs->ip >= TASK_SIZE_MAX)
 		return 0;
 

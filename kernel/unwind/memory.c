@@ -157,12 +157,11 @@ bool unwind_user_read(unsigned long addr, void *buf, unsigned int size)
  * @buf:	As for unwind_user_read()
  * @size:	As for unwind_user_read()
  *
- * An exception takes as long as twenty frames. The stack of a program without frame
- * pointers often ends with an address that is not mapped. One exception is enough to see
- * that.
+ * An exception takes 500 instructions. The stack of a program without frame pointers
+ * often ends with an address that is not mapped, and one exception is enough to see that.
  *
  * Context: As unwind_user_read().
- * Return: As unwind_user_read().
+ * Return: As unwind_user_read(); false at once if page faults are disabled.
  */
 bool unwind_user_read_absent(unsigned long addr, void *buf, unsigned int size)
 {

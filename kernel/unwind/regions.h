@@ -94,7 +94,7 @@ struct unwind_regions_memo {
  * @memo:	What the layers above remember. NULL until they set it, and after it
  *		was reclaimed
  * @rcu:	To free it
- * @lock:	Protects @found and @nr_found
+ * @lock:	Protects @found, @nr_found and @registered
  * @found:	Regions found in files. They do not overlap, but may be stale
  * @nr_found:	Number of @found
  * @nr_registered: Number of @registered
@@ -172,7 +172,7 @@ struct unwind_user_region {
  * unwind_user_region_current - Is the result of a lookup still up to date?
  * @seq:	From unwind_user_region_find(), of the mm that current has now
  *
- * Context: Task context of a user task.
+ * Context: Any, if current is a user task.
  * Return: true if since then nothing was mapped, unmapped or registered, and the
  *	   same tables serve this task; false otherwise, or if the kernel cannot
  *	   tell.

@@ -4,8 +4,8 @@
  *
  * Nearly all rules of compilers have one of a few forms: the CFA is relative to the stack
  * pointer or the frame pointer, the return address is just below it, and the frame pointer
- * is saved below that, or at another place, or not at all. An entry of the cache of rules
- * says in one word which form it is. So a rule of these forms is used as it is stored.
+ * is saved below that, or at another place, or not at all. One word of an entry of the
+ * cache of rules says which form it is. So a rule of these forms is used as it is stored.
  *
  * As rule_cache.h, this is also part of host tests and benchmarks.
  */
@@ -14,7 +14,7 @@
 
 #include "rule_cache.h"
 
-#ifdef __LITTLE_ENDIAN
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define UNWIND_RULE_FORM(cfa, ra, fp, flags)	((cfa) | (ra) << 8 | (fp) << 16 | \
 						 (u32)(flags) << 24)
 #else

@@ -168,9 +168,10 @@ static bool unwind_user_recall(const struct unwind_user_rules *rules, unsigned l
 			       u64 key, struct unwind_user_rule *rule,
 			       enum unwind_user_rule_kind *kind)
 {
-	bool found, busy = false;
+	unsigned int lookups = 1;
+	bool found;
 
-	if (unwind_user_shared_find(pc, key, rule, &found, &busy)) {
+	if (unwind_user_shared_find(pc, key, rule, &found, &lookups)) {
 		*kind = found ? UNWIND_USER_RULE_FOUND : UNWIND_USER_RULE_FP;
 		return true;
 	}
@@ -243,11 +244,11 @@ static int unwind_user_slot_at_hand(unsigned long pc, struct unwind_user_hand *h
 
 	if (unwind_user_recent_get(pc, slot))
 		return 0;
-	if (hand->busy)
+	if (!hand->lookups)
 		return -EBUSY;
 
 	ret = unwind_user_region_at_hand(pc, &slot->region, &slot->seq);
-	hand->busy = ret == -EBUSY;
+	hand->lookups = ret == -EBUSY ? 0 : hand->lookups - 1;
 	if (ret)
 		return ret;
 	if (slot->region.unread)
@@ -276,7 +277,7 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	if (state->rules && !unwind_user_is_shared())
 		bare = state->rules->bare;
 
-	if (unwind_user_shared_find(pc, key, rule, &found, &hand->busy))
+	if (unwind_user_shared_find(pc, key, rule, &found, &hand->lookups))
 		return found ? UNWIND_USER_RULE_FOUND : UNWIND_USER_RULE_FP;
 
 	if (bare && unwind_user_bare_find(bare, pc, state->topmost))
@@ -302,6 +303,10 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 
 	if (!region->table)
 		return UNWIND_USER_RULE_FP;
+
+	/* Only the walk in task context makes what tells others that there are rules. */
+	if (state->rules && !unwind_user_is_shared())
+		goto missed;
 
 	ret = unwind_table_find_rule_within(region->table, pc - region->load_base,
 					    rule, &hand->budget);

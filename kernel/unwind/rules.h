@@ -35,6 +35,12 @@ struct unwind_user_confine;
  */
 #define UNWIND_USER_HAND_FRES	8192
 
+/*
+ * How many regions a walk at hand may look up. Each lookup asks all events that may have
+ * tables. What was looked up is remembered, so one for each library of a stack is enough.
+ */
+#define UNWIND_USER_HAND_LOOKUPS	32
+
 /**
  * struct unwind_user_hand - What a walk at hand needs beside its state
  * @confine:	Where it may go if it is confined
@@ -42,7 +48,8 @@ struct unwind_user_confine;
  * @budget:	How many FREs it may still read
  * @missed:	The first address whose rule was not at hand, or 0. A walk in task context
  *		may find more frames
- * @busy:	Somebody holds the lock of the regions, perhaps beneath the walk
+ * @lookups:	How many regions may still be looked up; 0 if somebody holds their lock, perhaps
+ *		beneath the walk
  *
  * Belongs to the walk. It is too large for the stack of an NMI.
  */
@@ -51,7 +58,7 @@ struct unwind_user_hand {
 	struct unwind_user_slot		slot;
 	u32				budget;
 	unsigned long			missed;
-	bool				busy;
+	unsigned int			lookups;
 };
 
 /* In the key of a rule: the frame was interrupted; it did not make a call. */

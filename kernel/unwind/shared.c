@@ -148,7 +148,7 @@ unwind_user_shared_cache(const struct unwind_user_shared *shared)
 /**
  * unwind_user_is_shared - Has a walk come through code with a section or table?
  *
- * Context: Task context of a user task.
+ * Context: Any, if current is a user task.
  * Return: true if the program's threads share what they remember.
  */
 bool unwind_user_is_shared(void)
@@ -320,17 +320,17 @@ static void unwind_user_range_write(struct unwind_user_range *range,
 
 /* Mappings or tables have changed. Is region @id still there, the same as before? */
 static noinline bool unwind_user_range_renew(struct unwind_user_range *range, u64 id,
-					     unsigned long pc, bool *busy)
+					     unsigned long pc, unsigned int *lookups)
 {
 	struct unwind_user_region region;
 	struct unwind_user_seq seq;
 	int ret;
 
-	if (*busy)
+	if (!*lookups)
 		return false;
 
 	ret = unwind_user_region_at_hand(pc, &region, &seq);
-	*busy = ret == -EBUSY;
+	*lookups = ret == -EBUSY ? 0 : *lookups - 1;
 	if (ret || region.id != id)
 		return false;
 
@@ -341,7 +341,7 @@ static noinline bool unwind_user_range_renew(struct unwind_user_range *range, u6
 /* Is a rule of region @id valid for @pc now? */
 static bool unwind_user_range_covers(const struct unwind_user_shared *shared,
 				     unsigned int nr, u64 id, unsigned long pc,
-				     bool *busy)
+				     unsigned int *lookups)
 {
 	struct unwind_user_range range;
 
@@ -351,7 +351,7 @@ static bool unwind_user_range_covers(const struct unwind_user_shared *shared,
 		return false;
 
 	return unwind_user_region_current(&range.seq) ||
-	       unwind_user_range_renew(&shared->ranges[nr], id, pc, busy);
+	       unwind_user_range_renew(&shared->ranges[nr], id, pc, lookups);
 }
 
 /**
@@ -435,14 +435,13 @@ static unsigned int unwind_user_find_range(struct unwind_user_shared *shared,
  * @key:	Key of the rule
  * @rule:	Receives the rule
  * @found:	Receives whether there is a rule
- * @busy:	Somebody holds the lock of the regions, so do not try to get it again. May
- *		be set here
+ * @lookups:	How many regions may still be looked up; 0 if somebody holds their lock
  *
  * Context: Any, including NMI.
  * Return: false if nothing is remembered, or if it may not be valid any more.
  */
 bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule *rule,
-			     bool *found, bool *busy)
+			     bool *found, unsigned int *lookups)
 {
 	const struct unwind_user_shared *shared;
 	struct unwind_rule_entry entry;
@@ -454,7 +453,7 @@ bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule 
 	/* Part of the region may have been registered since. */
 	if (!shared || !unwind_rule_cache_find(&shared->cache, key, &entry) ||
 	    !unwind_user_range_covers(shared, unwind_rule_cache_hint(&entry),
-				      unwind_rule_cache_region(&entry), pc, busy))
+				      unwind_rule_cache_region(&entry), pc, lookups))
 		return false;
 
 	*found = unwind_rule_cache_get(&entry, rule);
@@ -634,7 +633,7 @@ bool unwind_user_recent_get(unsigned long pc, struct unwind_user_slot *slot)
  * unwind_user_recent_put - Keep a region that was looked up
  * @slot:	The region
  *
- * Context: Task context of a user task.
+ * Context: Any, if current is a user task.
  */
 void unwind_user_recent_put(const struct unwind_user_slot *slot)
 {

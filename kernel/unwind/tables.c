@@ -84,6 +84,10 @@
  * effect: its set is among the folded ones, or not. So changes of one user's tables
  * cost nothing for tasks that these tables do not serve.
  *
+ * While all tables there are serve all tasks, the numbers of the sets do not matter, and
+ * A does not load them. So for a task whose set has lost its tables, the number also
+ * changes when anybody's first such table comes or the last one goes.
+ *
  * ========================== =========================== =======================
  * field                      written by                  under
  * ========================== =========================== =======================
@@ -93,6 +97,8 @@
  * @entry, @nr, @bytes        the same                    unwind_tables_mutex
  * unwind_tables_all, @seq    the same                    unwind_tables_mutex;
  *                                                        read under RCU
+ * unwind_tables_own          the same                    unwind_tables_mutex;
+ *                                                        read by any walk
  * @used                      supplying, and any walk     nothing: all writers
  *                                                        store the current time
  * the rest of a table        supplying                   before it is linked
@@ -101,9 +107,8 @@
  * ========================== =========================== =======================
  *
  * System calls and the last close of an event make changes. Walks run in task
- * context, but their code here works in any context. If an interrupt walks, too,
- * between two instructions of the task, it leaves a newer number than the one that
- * the task has computed or is about to write. Both numbers are valid for this walk.
+ * context, but their code here works in any context. A walk at hand in an interrupt
+ * puts the number back that it has found, so the task does not see it.
  */
 #include <linux/array_size.h>
 #include <linux/cleanup.h>
@@ -151,10 +156,7 @@ static u64 unwind_tables_number;
 /* As &unwind_user_tables.seq, for the tables that serve all tasks. */
 static u64 unwind_tables_all;
 
-/*
- * Number of tables that do not serve all tasks. Written under the mutex, before the number
- * of their set changes. While there are none, walks need not ask the sources.
- */
+/* Number of tables that do not serve all tasks. Written before B. */
 static unsigned int unwind_tables_own;
 
 /* A table comes or goes: the tasks that it serves must look up mappings again. */
@@ -316,7 +318,7 @@ static void unwind_tables_visit(struct unwind_tables_visit *visit)
  * If tables have come or gone since an earlier unwind_tables_current(), mappings that
  * were remembered with its result are outdated from here on.
  *
- * Context: Task context of a user task.
+ * Context: Any, if current is a user task.
  */
 void unwind_tables_begin(void)
 {
@@ -355,11 +357,11 @@ void unwind_tables_switch_back(u64 seq)
 
 /**
  * unwind_table_find - Find the table that serves current for a file
- * @inode:	The file's inode; the caller has a reference
+ * @inode:	The file's inode; its memory stays
  *
  * Then unwind_tables_current() returns the number that the result is valid for.
  *
- * Context: Task context of a user task.
+ * Context: Any, if current is a user task.
  * Return: the number of the table, for unwind_table_find_rule(); 0 if there is none.
  */
 u64 unwind_table_find(const struct inode *inode)

@@ -14,7 +14,7 @@ struct unwind_user_rule;
 /**
  * unwind_tables_current - Get a number for the tables that serve current
  *
- * Context: Task context of a user task, after unwind_tables_begin().
+ * Context: Any, if current is a user task, after unwind_tables_begin().
  * Return: the number as of the walk's start or last lookup. No other state of those
  *	   tables has the same number.
  */
@@ -27,7 +27,7 @@ static inline u64 unwind_tables_current(void)
  * unwind_tables_unchanged - Do the same tables serve current as before?
  * @seq:	From unwind_tables_current(), after unwind_table_find()
  *
- * Context: Task context of a user task, after unwind_tables_begin().
+ * Context: Any, if current is a user task, after unwind_tables_begin().
  * Return: true if nothing had changed when the walk began, or at its last lookup.
  */
 static inline bool unwind_tables_unchanged(u64 seq)

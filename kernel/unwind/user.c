@@ -196,6 +196,10 @@ static bool unwind_user_locate_caller(struct unwind_user_state *state,
 		state->absent = true;
 	}
 
+	/* It may be on the next page. */
+	if (!offset_in_page(cfa + rule->ra.off))
+		state->absent = false;
+
 	if (!unwind_user_locate(state, &rule->ra, cfa, &caller->ra))
 		return false;
 	state->absent = false;
@@ -346,7 +350,7 @@ static void unwind_user_commit(struct unwind_user_state *state,
  * Leave the current frame by @rule: find the calling frame, check whether the walk
  * may go there, and go there.
  *
- * This is the only place that checks progress: each CFA must be above the previous
+ * Here and in unwind_user_walk_known() progress is checked: each CFA must be above the previous
  * one, except for signal frames and a few switches to another stack. Those are
  * counted, so a walk cannot go in a circle.
  */
@@ -514,6 +518,8 @@ unwind_user_next_fp(struct unwind_user_state *state)
 		}
 	}
 
+	/* This rule reads other words. */
+	state->absent = false;
 	arch_unwind_user_fp_rule(state, &rule);
 
 	ret = unwind_user_apply(state, &rule);
@@ -563,6 +569,24 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 	return ret;
 }
 
+/*
+ * Store the address of the current frame, and leave the frame.
+ *
+ * After a jump to nowhere the interrupted instruction pointer may be any number. The
+ * caller is still worth having. A walk ends nevertheless, because signal frames are
+ * counted.
+ */
+static enum unwind_user_result unwind_user_step(struct unwind_user_state *state,
+						unsigned long *entries, unsigned int *nr)
+{
+	unsigned long ip = state->regs.cs_base + state->regs.ip;
+
+	if (ip < TASK_SIZE_MAX)
+		entries[(*nr)++] = ip;
+
+	return unwind_user_next(state);
+}
+
 static const enum unwind_user_end unwind_user_ends[] = {
 	[UNWIND_USER_FRAME]	= UNWIND_USER_END_CUT,
 	[UNWIND_USER_END]	= UNWIND_USER_END_OUTERMOST,
@@ -601,8 +625,6 @@ enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
 		unwind_tables_begin();
 
 	while (nr < max) {
-		unsigned long ip;
-
 		known = unwind_user_walk_known(&state, entries + nr,
 					       min(max - nr, UNWIND_USER_RESCHED));
 		nr += known;
@@ -615,16 +637,7 @@ enum unwind_user_end unwind_user_walk(const struct unwind_user_regs *regs,
 		if (nr == max)
 			break;
 
-		/*
-		 * After a jump to nowhere the interrupted instruction pointer
-		 * may be any number. The caller is still worth having. The walk
-		 * ends nevertheless, because signal frames are counted.
-		 */
-		ip = state.regs.cs_base + state.regs.ip;
-		if (ip < TASK_SIZE_MAX)
-			entries[nr++] = ip;
-
-		ret = unwind_user_next(&state);
+		ret = unwind_user_step(&state, entries, &nr);
 		if (ret != UNWIND_USER_FRAME)
 			break;
 	}
@@ -671,7 +684,7 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 	hand->confine = (struct unwind_user_confine) { };
 	hand->budget = UNWIND_USER_HAND_FRES;
 	hand->missed = 0;
-	hand->busy = false;
+	hand->lookups = UNWIND_USER_HAND_LOOKUPS;
 
 	unwind_user_start(&state, regs, gprs, rules);
 	state.hand = hand;
@@ -682,17 +695,11 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 	tables = unwind_tables_switch();
 
 	while (nr < max) {
-		unsigned long ip;
-
 		nr += unwind_user_walk_known(&state, entries + nr, max - nr);
 		if (nr == max)
 			break;
 
-		ip = state.regs.cs_base + state.regs.ip;
-		if (ip < TASK_SIZE_MAX)
-			entries[nr++] = ip;
-
-		ret = unwind_user_next(&state);
+		ret = unwind_user_step(&state, entries, &nr);
 		if (ret != UNWIND_USER_FRAME)
 			break;
 	}

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -711,6 +712,80 @@ TEST_F_TIMEOUT(abi, full_buffer, 120)
 	st = defer_conserve(&self->s.log);
 	EXPECT_CONSERVED(&st);
 	EXPECT_EQ(10 * WARM + 1, st.records);
+}
+
+/* The only buffer has no room: the stack comes when there is room again. */
+TEST_F_TIMEOUT(abi, no_room, 120)
+{
+	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID(TP_RAW), BOTH);
+	struct perf_event_attr count = tp_attr(TRACEPOINT_ID(TP_RAW), 0);
+	unsigned int records;
+	struct flush sum = { };
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, child_spawn(&self->child[0], do_warm_read, self->sh));
+	pid = self->child[0].pid;
+	ASSERT_EQ(0, wait_blocked(pid));
+	ASSERT_EQ(0, session_open(&self->s, &attr, pid, -1, 1));
+	ASSERT_EQ(0, open_for(&self->all, &count, pid, false));
+	ASSERT_EQ(0, set_filter(&self->s, __NR_read, pid));
+	ASSERT_EQ(0, set_filter(&self->all, __NR_read, pid));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, session_enable(&self->all));
+	ASSERT_EQ(0, child_go(&self->child[0]));
+	ASSERT_EQ(0, session_wait(&self->all, 10 * WARM + 1, 30));
+	ASSERT_EQ(0, wait_blocked(pid));
+	ASSERT_EQ(0, flush_blocked_one(self->s.bufs[0].fd, 0, &sum));
+	EXPECT_EQ(0, sum.delivered);
+	EXPECT_EQ(1, sum.failed);
+	session_drain(&self->s);
+	ASSERT_EQ(0, log_parse(&self->s.log));
+	records = log_count(&self->s.log, DEFER_RECORD);
+	memset(&sum, 0, sizeof(sum));
+	ASSERT_EQ(0, flush_one(self->s.bufs[0].fd, 0, &sum));
+	EXPECT_EQ(1, sum.delivered);
+	EXPECT_EQ(0, sum.failed);
+	ASSERT_EQ(1, write(self->sh->pipe[1], "x", 1));
+	ASSERT_EQ(0, child_wait(pid, &status, 30, NULL));
+	ASSERT_EQ(0, session_finish(&self->s));
+	EXPECT_EQ(records + 1, log_count(&self->s.log, DEFER_RECORD));
+}
+
+/* The event of one CPU, which is not the first, gets the stack of a request there. */
+TEST_F(abi, event_of_last_cpu)
+{
+	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID(TP_RAW), BOTH);
+	struct flush sum = { };
+	struct defer_stats st;
+	cpu_set_t cpus;
+	int status, cpu;
+	pid_t pid;
+
+	cpu = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+	if (cpu < 1)
+		SKIP(return, "only one CPU");
+	ASSERT_EQ(0, child_spawn(&self->child[0], do_read, self->sh));
+	pid = self->child[0].pid;
+	ASSERT_EQ(0, wait_blocked(pid));
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	ASSERT_EQ(0, sched_setaffinity(pid, sizeof(cpus), &cpus));
+	ASSERT_EQ(0, session_open(&self->s, &attr, -1, cpu, SESSION_PAGES));
+	ASSERT_EQ(0, set_filter(&self->s, __NR_read, pid));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, child_go(&self->child[0]));
+	ASSERT_EQ(0, session_wait(&self->s, 1, 30));
+	ASSERT_EQ(0, wait_blocked(pid));
+	ASSERT_EQ(0, flush_blocked_one(self->s.bufs[0].fd, 0, &sum));
+	EXPECT_EQ(1, sum.delivered);
+	EXPECT_EQ(0, sum.failed);
+	ASSERT_EQ(1, write(self->sh->pipe[1], "x", 1));
+	ASSERT_EQ(0, child_wait(pid, &status, 30, NULL));
+	ASSERT_EQ(0, session_finish(&self->s));
+	st = defer_conserve(&self->s.log);
+	EXPECT_CONSERVED(&st);
+	EXPECT_EQ(1, st.records);
 }
 
 /* If no event can take the stack, the request stays, and the stack comes later. */

@@ -157,7 +157,9 @@ static __always_inline void unwind_deferred_exit_to_user_mode(void)
  */
 static __always_inline void unwind_deferred_submit(void)
 {
-	if (static_branch_unlikely(&unwind_deferred_key.key) &&
+	/* Without rules, no walk at hand is whole. */
+	if (IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) &&
+	    static_branch_unlikely(&unwind_deferred_key.key) &&
 	    unlikely(READ_ONCE(current->unwind_info.request)))
 		unwind_deferred_sleep();
 }

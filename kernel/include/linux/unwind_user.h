@@ -75,7 +75,7 @@ struct unwind_user_stats {
  * @topmost:	The kernel or a signal interrupted the current frame: @regs.ip is the
  *		next instruction to run, not a return address
  * @probed:	First byte of the instruction that the uprobe at @regs.ip has replaced, or 0
- * @absent:	Words of the current frame are not present
+ * @absent:	The first word to read of the current frame is probably not present
  * @hand:	The walk uses what is at hand; NULL if it may sleep
  *
  * Belongs to the walking task and is not shared.

@@ -36,6 +36,7 @@
 #define IS_ALIGNED(x, a)	(((x) & ((typeof(x))(a) - 1)) == 0)
 #endif
 #define TASK_SIZE_MAX		((1UL << 47) - 4096)
+#define offset_in_page(p)	((unsigned long)(p) & 4095)
 
 #define might_sleep()		do { } while (0)
 #define cond_resched()		do { } while (0)

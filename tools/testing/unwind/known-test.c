@@ -23,6 +23,14 @@ static bool is_readable(const void *addr, unsigned long size);
 /* The walk does not wait for it. */
 #define mmap_read_lock_killable(mm)	(-EINTR)
 
+/* Where uretprobes let functions return */
+#define TRAMPOLINE			0x30000bUL
+#define uprobe_get_trampoline_vaddr()	TRAMPOLINE
+
+/* Here they depend on the address. */
+#define arch_unwind_user_entry_rule	test_entry_rule
+#define arch_unwind_user_after_call	test_after_call
+
 #include "walker.h"
 
 #include "bench.h"
@@ -34,7 +42,7 @@ static struct mm_struct test_mm = { .unwind_regions = &test_sections };
 static struct task_struct test_task = { .mm = &test_mm };
 struct task_struct *current = &test_task;
 
-/* Addresses that look like code; nothing is there. The last mapping is not executable. */
+/* Addresses that look like code; nothing is there. The last mapping is never executable. */
 #define MAPPINGS	5
 #define MAPPING_SIZE	0x1000UL
 #define MAPPING(i)	(0x100000UL * ((i) + 1))
@@ -42,25 +50,30 @@ struct task_struct *current = &test_task;
 /* So many addresses in each of them that rules are remembered and replaced */
 #define ADDRESSES	12
 
-#define STACK_WORDS	96
+/* Deep enough for more frames than the loop leaves at once */
+#define STACK_WORDS	320
 #define WORD		sizeof(long)
-#define MAX		64
+#define MAX		100
 
-/* The stack is the second third of this memory. */
+/* The stack is the second third of this memory, perhaps without its last words. */
 static unsigned long memory[3 * STACK_WORDS] __aligned(4096);
 static unsigned long * const stack_start = memory + STACK_WORDS;
-static unsigned long * const stack_end = memory + 2 * STACK_WORDS;
+static unsigned long *stack_end = memory + 2 * STACK_WORDS;
+
+/* A word that is not present, or NULL */
+static const unsigned long *hole;
 
 static bool is_readable(const void *addr, unsigned long size)
 {
-	const char *start = (const char *)memory, *end = start + sizeof(memory);
+	const char *start = addr, *end = start + size, *gap = (const char *)hole;
 
-	return (const char *)addr >= start && (const char *)addr < end &&
-	       size <= end - (const char *)addr;
+	return start >= (const char *)memory && end <= (const char *)(memory + 3 * STACK_WORDS) &&
+	       (!gap || end <= gap || start >= gap + WORD);
 }
 
 /* What the mappings have: a section, a table, both, or nothing */
 static struct {
+	bool			code;
 	bool			section;
 	bool			table;
 	u64			id;
@@ -130,7 +143,7 @@ int unwind_user_region_find(unsigned long ip, struct unwind_user_region *region,
 {
 	int i = mapping_of(ip);
 
-	if (i < 0 || i == DATA)
+	if (i < 0 || !mappings[i].code)
 		return -ENOENT;
 
 	*region = (struct unwind_user_region) {
@@ -168,16 +181,30 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
 {
 	int i = mapping_of(ip);
 
-	return i >= 0 && i != DATA &&
+	return i >= 0 && mappings[i].code &&
 	       keep_mapping(mapping, MAPPING(i), MAPPING(i) + MAPPING_SIZE);
 }
 
-/* Mostly pairs of a frame pointer and a return address, but any word may be there. */
-static unsigned long random_word(unsigned int i)
+bool test_entry_rule(const struct unwind_user_state *state, struct unwind_user_rule *rule)
+{
+	*rule = (struct unwind_user_rule)RULE(LOC_SP(WORD));
+	return state->regs.ip % 5 == 1;
+}
+
+bool test_after_call(unsigned long ip)
+{
+	return ip % 7 != 3;
+}
+
+/*
+ * Mostly pairs of a frame pointer and a return address, but once in @junk words any word.
+ * @odd: the pairs begin at odd words.
+ */
+static unsigned long random_word(unsigned int i, unsigned int junk, bool odd)
 {
 	unsigned long here = (unsigned long)&memory[i];
 
-	switch (roll(64)) {
+	switch (roll(junk)) {
 	case 0:
 		return 0;
 	case 1:
@@ -188,11 +215,48 @@ static unsigned long random_word(unsigned int i)
 		return (unsigned long)&memory[roll(ARRAY_SIZE(memory))];
 	case 4:
 		return MAPPING(DATA) + roll(ADDRESSES);
+	case 5:
+		return MAPPING(roll(DATA)) + roll(2) * MAPPING_SIZE;
+	case 6:
+		return TRAMPOLINE;
 	}
 
-	if (i % 2)
+	if (i % 2 != odd)
 		return MAPPING(roll(DATA)) + 1 + roll(ADDRESSES);
 	return here + (2 + 2 * roll(3)) * WORD;
+}
+
+/* Another stack, and what uretprobes have replaced on it */
+static void random_stack(struct unwind_user_regs *regs)
+{
+	static struct return_instance instances[2];
+	static struct uprobe_task utask;
+	unsigned int i, junk = roll(4) ? 64 : 4096;
+	bool odd = !roll(4);
+
+	for (i = 0; i < ARRAY_SIZE(memory); i++)
+		memory[i] = random_word(i, junk, odd);
+	hole = roll(2) ? &stack_start[roll(40)] : NULL;
+
+	*regs = (struct unwind_user_regs) {
+		.ip		= MAPPING(roll(MAPPINGS)) + 1 + roll(ADDRESSES),
+		.sp		= (unsigned long)&stack_start[2 * roll(4) + odd],
+		.word_size	= WORD,
+	};
+	regs->fp = regs->sp + 2 * roll(3) * WORD;
+
+	for (i = 0; i < ARRAY_SIZE(instances); i++) {
+		unsigned int slot = 2 * roll(12) + !odd;
+
+		stack_start[slot] = TRAMPOLINE;
+		instances[i] = (struct return_instance) {
+			.stack		= (unsigned long)&stack_start[slot],
+			.orig_ret_vaddr	= MAPPING(roll(DATA)) + 1 + roll(ADDRESSES),
+			.next		= i ? &instances[0] : NULL,
+		};
+	}
+	utask.return_instances = roll(4) ? NULL : &instances[1];
+	current->utask = &utask;
 }
 
 static struct unwind_user_rule random_rule(void)
@@ -211,6 +275,9 @@ static struct unwind_user_rule random_rule(void)
 	case 1:
 		rule.fp.off = -(int)WORD * (int)roll(24);
 		break;
+	case 5 ... 7:
+		rule.fp.off = -(int)WORD * (int)(2 + roll(5));
+		break;
 	case 2:
 		rule.cfa.off = roll(64);
 		break;
@@ -228,32 +295,35 @@ static struct unwind_user_rule random_rule(void)
 	return rule;
 }
 
-static void random_world(void)
+static void random_mapping(unsigned int i)
 {
-	unsigned int i, j;
+	static u64 id;
+	unsigned int j;
 
-	for (i = 0; i < MAPPINGS; i++) {
-		mappings[i].section = roll(3) == 1;
-		mappings[i].table = roll(3) == 1;
-		mappings[i].id++;
-		for (j = 0; j < ADDRESSES; j++) {
-			rules_of[i][j].rule = random_rule();
-			rules_of[i][j].ret = roll(6) ? 0 : -ENOENT;
-		}
+	mappings[i].code = i != DATA && roll(8);
+	mappings[i].section = roll(3) == 1;
+	mappings[i].table = roll(3) == 1;
+	mappings[i].id = ++id;
+	for (j = 0; j < ADDRESSES; j++) {
+		rules_of[i][j].rule = random_rule();
+		rules_of[i][j].ret = roll(6) ? 0 : -ENOENT;
 	}
+	stack_end = stack_start + (roll(2) ? STACK_WORDS : 16 + roll(40));
 	test_mm.mm_lock_seq += 2;
 }
 
+static const struct unwind_user_gprs zeros;
+
 /* What unwind_user_walk() does, by single steps only */
 static unsigned int steps(const struct unwind_user_regs *regs, struct unwind_user_rules *rules,
-			  unsigned long *entries, struct unwind_user_state *state,
-			  enum unwind_user_end *end)
+			  unsigned long *entries, unsigned int max,
+			  struct unwind_user_state *state, enum unwind_user_end *end)
 {
 	enum unwind_user_result ret = UNWIND_USER_FRAME;
 	unsigned int nr = 0;
 
-	unwind_user_start(state, regs, NULL, rules);
-	while (nr < MAX) {
+	unwind_user_start(state, regs, &zeros, rules);
+	while (nr < max) {
 		entries[nr++] = state->regs.ip;
 		ret = unwind_user_next(state);
 		if (ret != UNWIND_USER_FRAME)
@@ -266,8 +336,13 @@ static unsigned int steps(const struct unwind_user_regs *regs, struct unwind_use
 FIXTURE(known)
 {
 	struct unwind_user_rules	*rules;
-	unsigned long			expected[MAX];
-	unsigned long			entries[MAX];
+	struct unwind_user_regs		regs;
+	unsigned long			expected[MAX + 1];
+	unsigned long			entries[MAX + 1];
+	unsigned long			walks;
+	unsigned long			frames;
+	unsigned long			known;
+	unsigned long			confined;
 };
 
 FIXTURE_SETUP(known)
@@ -282,58 +357,84 @@ FIXTURE_TEARDOWN(known)
 	forget_memo();
 }
 
+/* Walk both ways, in any order: who comes first looks up what is not valid any more. */
+static bool compare(FIXTURE_DATA(known) *self, struct unwind_user_rules *rules)
+{
+	unsigned int nr = 0, other = 0, max = 1 + roll(MAX);
+	enum unwind_user_end end, other_end;
+	struct unwind_user_state state;
+	bool first = roll(2);
+
+	self->entries[max] = 1;
+	if (first)
+		nr = steps(&self->regs, rules, self->expected, max, &state, &end);
+	other_end = unwind_user_walk(&self->regs, &zeros, rules, self->entries, max, &other);
+	if (!first)
+		nr = steps(&self->regs, rules, self->expected, max, &state, &end);
+
+	self->walks++;
+	self->frames += nr;
+	return nr == other && end == other_end && self->entries[max] == 1 &&
+	       !memcmp(self->expected, self->entries, nr * sizeof(*self->entries));
+}
+
+/* Compare the state that the loop leaves, without unwind_user_next(), to that of steps. */
+static bool compare_state(FIXTURE_DATA(known) *self)
+{
+	struct unwind_user_state loop, state;
+	enum unwind_user_end end;
+	unsigned int nr;
+
+	unwind_user_start(&loop, &self->regs, &zeros, self->rules);
+	nr = unwind_user_walk_known(&loop, self->entries, MAX);
+	if (!nr)
+		return !loop.confined && loop.regs.ip == self->regs.ip;
+
+	self->known += nr;
+	self->confined += loop.confined;
+	return steps(&self->regs, self->rules, self->expected, nr, &state, &end) == nr &&
+	       end == UNWIND_USER_END_CUT &&
+	       !memcmp(self->expected, self->entries, nr * sizeof(*self->entries)) &&
+	       loop.regs.ip == state.regs.ip && loop.regs.sp == state.regs.sp &&
+	       loop.fp_known == state.fp_known &&
+	       (!loop.fp_known || loop.regs.fp == state.regs.fp) &&
+	       loop.confined == state.confined && loop.topmost == state.topmost &&
+	       loop.gprs_known == state.gprs_known && loop.bottom == state.bottom &&
+	       loop.stats.fp == state.stats.fp && loop.stats.table == state.stats.table &&
+	       loop.stats.supplied == state.stats.supplied;
+}
+
 TEST_F(known, same_as_single_steps)
 {
-	unsigned long walks = 0, frames = 0, known = 0, confined = 0;
-	struct unwind_user_state state;
-	enum unwind_user_end end;
-	unsigned int i, nr, world, stack, again;
+	unsigned int i, world, stack, again;
 
 	for (world = 0; world < 400; world++) {
-		random_world();
+		for (i = 0; i < MAPPINGS; i++)
+			random_mapping(i);
 		unwind_user_rules_reset(self->rules);
 		forget_memo();
 		for (stack = 0; stack < 200; stack++) {
-			struct unwind_user_regs regs = {
-				.ip		= MAPPING(roll(MAPPINGS)) + 1 + roll(ADDRESSES),
-				.sp		= (unsigned long)&stack_start[2 * roll(4)],
-				.word_size	= WORD,
-			};
-
-			for (i = 0; i < ARRAY_SIZE(memory); i++)
-				memory[i] = random_word(i);
-			regs.fp = regs.sp + 2 * roll(3) * WORD;
-
-			/* Cold, and with what the walks before have remembered */
+			random_stack(&self->regs);
+			/* Cold, with what the walks before have remembered, or outdated */
 			for (again = 0; again < 3; again++) {
-				nr = steps(&regs, self->rules, self->expected, &state, &end);
-				ASSERT_EQ(end, unwind_user_walk(&regs, NULL, self->rules,
-								self->entries, MAX, &i))
+				ASSERT_TRUE(compare(self, self->rules))
 					TH_LOG("world %u, stack %u", world, stack);
-				ASSERT_EQ(nr, i) TH_LOG("world %u, stack %u", world, stack);
-				ASSERT_EQ(0, memcmp(self->expected, self->entries,
-						    nr * sizeof(*self->entries)))
+				ASSERT_TRUE(compare_state(self))
 					TH_LOG("world %u, stack %u", world, stack);
+				if (!roll(8))
+					random_mapping(roll(MAPPINGS));
 			}
-
-			/* The part without unwind_user_next(), and what it leaves */
-			unwind_user_start(&state, &regs, NULL, self->rules);
-			i = unwind_user_walk_known(&state, self->entries, MAX);
-			ASSERT_LE(i, nr);
-			if (i < nr)
-				ASSERT_EQ(self->expected[i], state.regs.ip);
-			walks++;
-			frames += nr;
-			known += i;
-			confined += state.confined;
+			/* There may be no memory for rules. */
+			ASSERT_TRUE(compare(self, NULL))
+				TH_LOG("world %u, stack %u, no rules", world, stack);
 		}
 	}
 
 	/* Did this test what it should? */
-	TH_LOG("%lu walks, %lu frames, %lu known ones, %lu walks confined", walks, frames,
-	       known, confined);
-	EXPECT_GT(known, frames / 8);
-	EXPECT_GT(confined, walks / 16);
+	TH_LOG("%lu walks, %lu frames, %lu known ones, %lu walks confined", self->walks,
+	       self->frames, self->known, self->confined);
+	EXPECT_GT(self->known, self->frames / 32);
+	EXPECT_GT(self->confined, self->walks / 64);
 }
 
 TEST_HARNESS_MAIN
