@@ -742,7 +742,7 @@ static const struct option sframe_options[] = {
 	OPT_END()
 };
 
-static const char * const sframe_subcommands[] = { "build", "show", "check", "cache", NULL };
+static const char * const sframe_subcommands[] = { "build", "show", "check", "cache", "serve", NULL };
 
 int cmd_sframe(int argc, const char **argv)
 {
@@ -755,6 +755,7 @@ int cmd_sframe(int argc, const char **argv)
 		{ "show",	cmd_sframe_show },
 		{ "check",	cmd_sframe_check },
 		{ "cache",	cmd_sframe_cache },
+		{ "serve",	cmd_sframe_serve },
 	};
 	size_t i;
 

@@ -258,7 +258,7 @@ static bool asleep(int tid)
 /* Let others have what a worker has parked, when it is asleep. */
 static void settle_workers(int seconds)
 {
-	struct timespec ms = { .tv_nsec = 1000000 }, now, end;
+	struct timespec pause = { .tv_nsec = 200000 }, now, end;
 	bool was[WORKERS_MAX] = { };
 	unsigned long rounds;
 	struct coroutine *co;
@@ -290,7 +290,7 @@ static void settle_workers(int seconds)
 				futex(&workers[i].go, FUTEX_WAKE_PRIVATE, 1, NULL);
 			}
 		}
-		nanosleep(&ms, NULL);
+		nanosleep(&pause, NULL);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	} while (now.tv_sec < end.tv_sec);
 }
@@ -307,6 +307,17 @@ static void *worker(void *arg)
 	self->settler = settle && (self - workers) % 2;
 	prctl(PR_SET_NAME, self->settler ? "settler" : "worker");
 	self->tid = syscall(__NR_gettid);
+	/*
+	 * The first stack of a program is walked on its way out: what the walk needs to know
+	 * is not at hand yet. That is another matter, so sleep before anything is parked.
+	 */
+	if (self->settler) {
+		struct timespec pause = { .tv_nsec = 200000 };
+		int never = 0;
+
+		futex(&never, FUTEX_WAIT_PRIVATE, 0, &pause);
+		futex(&never, FUTEX_WAIT_PRIVATE, 0, &pause);
+	}
 	park(&saved, worker_sp);
 	return NULL;
 }

@@ -2,6 +2,7 @@
 /* SFrame tables from files that are damaged, or made to do harm */
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/compiler.h>
@@ -17,6 +18,31 @@
 #include <elf.h>
 
 #include "tests/sframe-cfi-image.h"
+#include "util/sframe-cfi.h"
+
+static int check_function(u64 start, u64 end, void *arg)
+{
+	u64 *last = arg;
+
+	if (start < *last || end <= start)
+		return -ERANGE;
+	*last = end;
+	return 0;
+}
+
+/* The bounds of functions must be sorted, and without overlaps. */
+static int find_functions(int fd)
+{
+	u64 last = 0;
+
+	return sframe_cfi__walk_functions(fd, check_function, &last);
+}
+
+static bool is_refused(int err)
+{
+	return err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA ||
+	       err == -EFBIG || err == -EINVAL;
+}
 
 /* No file may crash perf. If perf makes a table, the table must be valid. */
 static int build_damaged(int fd)
@@ -30,8 +56,7 @@ static int build_damaged(int fd)
 	if (!err)
 		err = sframe_reader__init(&reader, table.data, table.size, 0) ?:
 		      sframe_reader__check(&reader);
-	else if (err == -ENOEXEC || err == -EOPNOTSUPP || err == -ENODATA ||
-		 err == -EFBIG || err == -EINVAL)
+	else if (is_refused(err))
 		err = 0;
 	/*
 	 * The table may differ from libdw, because the meaning of damaged CFI is
@@ -43,8 +68,11 @@ static int build_damaged(int fd)
 	    check.code_described > check.code)
 		err = -EINVAL;
 	sframe_table__exit(&table);
+	if (err)
+		return err;
 
-	return err;
+	err = find_functions(fd);
+	return is_refused(err) ? 0 : err;
 }
 
 static int test__sframe_cfi_damaged(struct test_suite *test __maybe_unused,
@@ -200,6 +228,56 @@ static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
 	return TEST_OK;
 }
 
+/* More entries than the largest programs have; each is a copy of the first CIE. */
+#define MANY_SIZE	SZ_64M
+
+static int test__sframe_cfi_many(struct test_suite *test __maybe_unused,
+				 int subtest __maybe_unused)
+{
+	int fd, ret = TEST_FAIL;
+	struct image image;
+	Elf64_Shdr *shdrs;
+	Elf64_Ehdr *ehdr;
+	long before;
+	u8 *entries;
+	size_t i;
+	u32 len;
+
+	sframe_image__build(&image);
+	fd = sframe_image__open(&image);
+	TEST_ASSERT_VAL("file", fd >= 0);
+	TEST_ASSERT_EQUAL("a file with few functions", find_functions(fd), 0);
+	close(fd);
+
+	entries = malloc(MANY_SIZE);
+	TEST_ASSERT_VAL("memory", entries);
+	ehdr = (void *)image.data;
+	shdrs = (void *)image.data + ehdr->e_shoff;
+	memcpy(&len, image.data + shdrs[1].sh_offset, sizeof(len));
+	len += sizeof(len);
+	for (i = 0; i + len <= MANY_SIZE; i += len)
+		memcpy(entries + i, image.data + shdrs[1].sh_offset, len);
+	shdrs[1].sh_offset = sizeof(image.data);
+	shdrs[1].sh_size = i;
+
+	fd = sframe_image__open(&image);
+	if (fd < 0 || pwrite(fd, entries, i, sizeof(image.data)) != (ssize_t)i)
+		goto out;
+	before = peak_memory();
+	if (find_functions(fd) != -EFBIG) {
+		pr_debug("%zu entries are not too many\n", i / len);
+		goto out;
+	}
+	/* The section, the limit of 96 MiB, and a copy when the array grows */
+	pr_debug("%ld KiB\n", peak_memory() - before);
+	if (peak_memory() - before < (MANY_SIZE >> 10) + (256 << 10))
+		ret = TEST_OK;
+out:
+	close(fd);
+	free(entries);
+	return ret;
+}
+
 #else /* !HAVE_DWARF_SUPPORT */
 
 static int test__sframe_cfi_damaged(struct test_suite *test __maybe_unused,
@@ -220,12 +298,19 @@ static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
 	return TEST_SKIP;
 }
 
+static int test__sframe_cfi_many(struct test_suite *test __maybe_unused,
+				 int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
 #endif /* HAVE_DWARF_SUPPORT */
 
 static struct test_case tests__sframe_hostile[] = {
 	TEST_CASE_REASON("Damaged files", sframe_cfi_damaged, "not built with libdw"),
 	TEST_CASE_REASON("Files with holes", sframe_cfi_holes, "not built with libdw"),
 	TEST_CASE_REASON("Hidden instructions", sframe_cfi_hidden, "not built with libdw"),
+	TEST_CASE_REASON("Many functions", sframe_cfi_many, "not built with libdw"),
 	{	.name = NULL, }
 };
 

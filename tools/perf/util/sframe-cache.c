@@ -28,6 +28,9 @@
 /* Limit for the size of all tables together, see sframe.cache-size in perf-config */
 static u64 sframe_cache_size = 1ULL << 30;
 
+/* The cache of perf sframe serve. Sessions of any user read it. */
+const char *sframe_cache_system = SFRAME_CACHE_SYSTEM;
+
 /* If the cache exceeds the limit, perf shrinks it to this percentage of the limit. */
 #define SFRAME_CACHE_LEFT	75
 
@@ -83,8 +86,8 @@ static int sframe_cache__open_dir(int at, const char *name, int flags)
 		return -errno;
 
 	if (fstat(fd, &st) || !sframe_cache__is_own(&st)) {
-		pr_debug("%s in %s is not used: it does not belong to the current user or root\n",
-			 name, buildid_dir);
+		pr_debug("%s of the cache is not used: it does not belong to the current user or root\n",
+			 name);
 		close(fd);
 		return -EPERM;
 	}
@@ -100,17 +103,18 @@ static int sframe_cache__open_sub(int at, const char *name, bool create)
 	return sframe_cache__open_dir(at, name, O_NOFOLLOW);
 }
 
-static int sframe_cache__open_top(bool create)
+/* Opens the directory of all tables in the cache @base. */
+static int sframe_cache__open_top(const char *base, bool create)
 {
 	char path[PATH_MAX];
 	int top, fd;
 
-	/* mkdir_p() modifies the path, and other threads use buildid_dir meanwhile. */
-	scnprintf(path, sizeof(path), "%s", buildid_dir);
+	/* mkdir_p() modifies the path, and other threads use it meanwhile. */
+	scnprintf(path, sizeof(path), "%s", base);
 	if (create && mkdir_p(path, 0755))
 		return -errno;
 
-	top = sframe_cache__open_dir(AT_FDCWD, buildid_dir, 0);
+	top = sframe_cache__open_dir(AT_FDCWD, base, 0);
 	if (top < 0)
 		return top;
 
@@ -120,9 +124,9 @@ static int sframe_cache__open_top(bool create)
 }
 
 /* Opens the directory of tables whose build-id starts with @head. */
-static int sframe_cache__open(const char *head, bool create)
+static int sframe_cache__open(const char *base, const char *head, bool create)
 {
-	int top = sframe_cache__open_top(create), fd;
+	int top = sframe_cache__open_top(base, create), fd;
 
 	if (top < 0)
 		return top;
@@ -130,6 +134,19 @@ static int sframe_cache__open(const char *head, bool create)
 	fd = sframe_cache__open_sub(top, head, create);
 	close(top);
 	return fd;
+}
+
+/**
+ * sframe_cache__open_sub_dir - Open a directory beside the tables in the user's cache
+ * @name:	Its name, of which no build-id may begin with the first two characters
+ * @create:	Create it, and the cache
+ *
+ * Return: a descriptor; -EPERM - the cache belongs to another user; other errors of
+ *	   open() and mkdir().
+ */
+int sframe_cache__open_sub_dir(const char *name, bool create)
+{
+	return sframe_cache__open(buildid_dir, name, create);
 }
 
 static int sframe_cache__open_table(int dir, const char *tail)
@@ -192,33 +209,17 @@ static void sframe_cache__touch(int fd)
 		pr_debug("Cannot update the time of last use of a table: %m\n");
 }
 
-/**
- * sframe_cache__load - Look for a table
- * @bid:	Build-id of the file
- * @fingerprint: Fingerprint of the file as it is now, see &struct sframe_aux
- * @table:	Receives the table; sframe_table__exit() frees it
- *
- * Return: 0; -ENOENT - there is no table; -EPERM - the cache belongs to another
- *	   user; -ESTALE - the table was damaged or not for this file, and was
- *	   removed; other errors of open().
- */
-int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
-		       struct sframe_table *table)
+static int sframe_cache__load_from(const char *base, const struct sframe_cache_name *name,
+				   const struct build_id *bid, const u8 *fingerprint,
+				   struct sframe_table *table)
 {
-	struct sframe_cache_name name;
 	struct sframe_aux aux;
 	int dir, fd, err;
 
-	*table = (struct sframe_table) { };
-
-	err = sframe_cache__name(bid, &name);
-	if (err)
-		return err;
-
-	dir = sframe_cache__open(name.head, /*create=*/false);
+	dir = sframe_cache__open(base, name->head, /*create=*/false);
 	if (dir < 0)
 		return dir;
-	fd = sframe_cache__open_table(dir, name.tail);
+	fd = sframe_cache__open_table(dir, name->tail);
 	if (fd < 0) {
 		err = -errno;
 		goto out;
@@ -236,8 +237,8 @@ int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 		sframe_table__exit(table);
 		*table = (struct sframe_table) { };
 		if (err == -ESTALE) {
-			pr_debug("%s%s is stale\n", name.head, name.tail);
-			unlinkat(dir, name.tail, 0);
+			pr_debug("%s%s is stale\n", name->head, name->tail);
+			unlinkat(dir, name->tail, 0);
 		}
 	} else {
 		table->bid = *bid;
@@ -248,6 +249,37 @@ int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 	close(fd);
 out:
 	close(dir);
+	return err;
+}
+
+/**
+ * sframe_cache__load - Look for a table
+ * @bid:	Build-id of the file
+ * @fingerprint: Fingerprint of the file as it is now, see &struct sframe_aux
+ * @table:	Receives the table; sframe_table__exit() frees it
+ *
+ * If there is none in the user's cache, look into that of the system.
+ *
+ * Return: 0; -ENOENT - there is no table; -EPERM - the cache belongs to another
+ *	   user; -ESTALE - the table was damaged or not for this file, and was
+ *	   removed; other errors of open().
+ */
+int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
+		       struct sframe_table *table)
+{
+	struct sframe_cache_name name;
+	int err;
+
+	*table = (struct sframe_table) { };
+
+	err = sframe_cache__name(bid, &name);
+	if (err)
+		return err;
+
+	err = sframe_cache__load_from(buildid_dir, &name, bid, fingerprint, table);
+	if (err && strcmp(buildid_dir, sframe_cache_system) &&
+	    !sframe_cache__load_from(sframe_cache_system, &name, bid, fingerprint, table))
+		err = 0;
 	return err;
 }
 
@@ -270,7 +302,7 @@ int sframe_cache__store(const struct sframe_table *table)
 	if (err)
 		return err;
 
-	dir = sframe_cache__open(name.head, /*create=*/true);
+	dir = sframe_cache__open(buildid_dir, name.head, /*create=*/true);
 	if (dir < 0)
 		return dir;
 
@@ -367,7 +399,7 @@ static int sframe_cache__visit_dir(int fd, const char *head, bool check, sframe_
 
 static int __sframe_cache__for_each(bool check, sframe_cache_fn fn, void *arg)
 {
-	int top = sframe_cache__open_top(/*create=*/false), sub, ret = 0;
+	int top = sframe_cache__open_top(buildid_dir, /*create=*/false), sub, ret = 0;
 	struct dirent *head;
 	DIR *dir;
 
@@ -456,7 +488,7 @@ static int sframe_cache_item__cmp(const void *a, const void *b)
 
 static int sframe_cache__remove(const struct sframe_cache_item *item)
 {
-	int dir = sframe_cache__open(item->head, /*create=*/false);
+	int dir = sframe_cache__open(buildid_dir, item->head, /*create=*/false);
 	int err;
 
 	if (dir < 0)
@@ -540,8 +572,31 @@ void sframe_cache__limit(void)
 		pr_debug("%" PRIu64 " tables were removed from %s\n", prune.removed, buildid_dir);
 }
 
+/* Empties a directory of sframe_cache__open_sub_dir(). */
+static void sframe_cache__empty(const char *name)
+{
+	int fd = sframe_cache__open_sub_dir(name, /*create=*/false);
+	struct dirent *entry;
+	DIR *dir;
+
+	if (fd < 0)
+		return;
+
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return;
+	}
+
+	while ((entry = readdir(dir)) != NULL) {
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			unlinkat(fd, entry->d_name, 0);
+	}
+	closedir(dir);
+}
+
 /**
- * sframe_cache__purge - Remove all tables
+ * sframe_cache__purge - Remove all tables, and what commands have mapped
  *
  * Return: like sframe_cache__prune().
  */
@@ -549,15 +604,16 @@ int sframe_cache__purge(void)
 {
 	struct sframe_cache_prune prune = { .unchecked = true };
 
+	sframe_cache__empty(SFRAME_CACHE_COMMANDS);
 	return sframe_cache__prune(&prune);
 }
 
 /**
- * sframe_cache__config - Set the limit for the size from the configuration
+ * sframe_cache__config - Set the limit for the size, or the cache of the system
  * @var:	Name of the variable
- * @value:	A number and one of B, K, M, G
+ * @value:	A number and one of B, K, M, G, or a directory
  *
- * Return: 0; -1 - @value is not a size.
+ * Return: 0; -1 - @value is not a size or no absolute path, or memory is lacking.
  */
 int sframe_cache__config(const char *var, const char *value)
 {
@@ -569,6 +625,15 @@ int sframe_cache__config(const char *var, const char *value)
 		{ .tag = 0 },
 	};
 	unsigned long size;
+
+	if (!strcmp(var, "sframe.system-cache")) {
+		if (!value || value[0] != '/') {
+			pr_err("sframe.system-cache: not an absolute path\n");
+			return -1;
+		}
+		sframe_cache_system = strdup(value);
+		return sframe_cache_system ? 0 : -1;
+	}
 
 	if (strcmp(var, "sframe.cache-size"))
 		return 0;

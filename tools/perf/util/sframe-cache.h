@@ -9,6 +9,14 @@
 
 #include "util/sframe-table.h"
 
+/* Where perf sframe serve keeps tables, see sframe.system-cache in perf-config */
+#define SFRAME_CACHE_SYSTEM	"/var/cache/perf"
+
+/* Directory of sframe-commands.c, beside the tables in the user's cache */
+#define SFRAME_CACHE_COMMANDS	"commands"
+
+extern const char *sframe_cache_system;
+
 /**
  * struct sframe_cache_entry - A file in the cache
  * @head:	Name of its directory
@@ -63,6 +71,7 @@ struct sframe_cache_prune {
 
 int sframe_cache__prune(struct sframe_cache_prune *prune);
 int sframe_cache__purge(void);
+int sframe_cache__open_sub_dir(const char *name, bool create);
 void sframe_cache__limit(void);
 int sframe_cache__config(const char *var, const char *value);
 

@@ -103,6 +103,7 @@ struct sframe_cfi_fde {
  * @read:	Bytes that libelf was asked for so far, see SFRAME_CFI_SIZE_MAX
  * @large:	This is the one file of which more than SFRAME_CFI_SIZE_SMALL may be
  *		read
+ * @bounds:	Only the bounds of the functions in .eh_frame are needed
  * @stop:	Returns true to give up, or NULL
  * @stop_arg:	For @stop
  * @sha:	Hash of all data that the table depends on
@@ -121,6 +122,7 @@ struct sframe_cfi {
 	struct build_id			bid;
 	u64				read;
 	bool				large;
+	bool				bounds;
 	sframe_stop_fn			stop;
 	const void			*stop_arg;
 	struct sha256			sha;
@@ -128,6 +130,7 @@ struct sframe_cfi {
 };
 
 /* sframe-cfi.c */
+int sframe_cfi__open_bounds(int fd, struct sframe_cfi **cfi);
 bool sframe_cfi__clip(const struct sframe_cfi *cfi, u64 *start, u64 *end);
 
 /* sframe-cfi-vet.c */
@@ -136,6 +139,9 @@ bool sframe_cfi__sane(const u8 *start, const u8 *end, u8 encoding,
 
 /* sframe-cfi-image.c */
 int sframe_cfi__open_source(struct sframe_cfi *cfi, u8 which);
+
+/* sframe-cfi-read.c */
+int sframe_cfi__find_functions(struct sframe_cfi *cfi);
 
 /* sframe-cfi-scan.c */
 int sframe_cfi__scan(struct sframe_cfi *cfi, struct sframe_ranges *described,

@@ -20,6 +20,13 @@
  */
 #define SFRAME_CFI_WORK_MAX	BIT_ULL(32)
 
+/*
+ * A program of 76 MB has 93000 functions, so this is enough for more than a gigabyte.
+ * An entry takes at most 48 bytes of memory, so this limits them to 96 MiB where only
+ * the bounds of functions are needed.
+ */
+#define SFRAME_CFI_BOUNDS_MAX	BIT_ULL(21)
+
 static int sframe_cfi__add_cie(struct sframe_cfi_source *source, const Dwarf_CIE *raw,
 			       Dwarf_Off off)
 {
@@ -136,6 +143,9 @@ static int sframe_cfi__decode_fde(struct sframe_cfi *cfi, u8 which, Dwarf_Off of
 	if (fde.end < fde.start || !sframe_cfi__clip(cfi, &fde.start, &fde.end))
 		return 0;
 
+	if (cfi->bounds)
+		return sframe_cfi__add_fde(cfi, &fde);
+
 	if (cie->augmented)
 		sframe_cursor__skip(&cursor, sframe_cursor__uleb128(&cursor));
 
@@ -169,6 +179,9 @@ static int sframe_cfi__read_source(struct sframe_cfi *cfi, u8 which)
 
 	for (off = 0; sframe_entry__find(source->data, off, &entry); off = entry.end) {
 		source->size = entry.end;
+
+		if (cfi->bounds && cfi->nr_fdes + source->nr_cies >= SFRAME_CFI_BOUNDS_MAX)
+			return -EFBIG;
 
 		ret = dwarf_next_cfi(e_ident, source->data, source->eh, off, &next, &raw);
 		if (ret > 0)
@@ -271,13 +284,7 @@ static void sframe_cfi__sort(struct sframe_cfi *cfi)
 	cfi->nr_fdes = nr;
 }
 
-/**
- * sframe_cfi__read - Find the functions that the CFI of a file describes
- * @cfi:	File
- *
- * Return: 0; -ENODATA - there are no functions; -ENOMEM.
- */
-int sframe_cfi__read(struct sframe_cfi *cfi)
+int sframe_cfi__find_functions(struct sframe_cfi *cfi)
 {
 	int err;
 	u8 i;
@@ -289,6 +296,23 @@ int sframe_cfi__read(struct sframe_cfi *cfi)
 	}
 
 	sframe_cfi__sort(cfi);
+	return 0;
+}
+
+/**
+ * sframe_cfi__read - Find the functions that the CFI of a file describes
+ * @cfi:	File
+ *
+ * Return: 0; -ENODATA - there are no functions; -ENOMEM.
+ */
+int sframe_cfi__read(struct sframe_cfi *cfi)
+{
+	int err;
+	u8 i;
+
+	err = sframe_cfi__find_functions(cfi);
+	if (err)
+		return err;
 
 	for (i = 0; i < SFRAME_SOURCE_NR; i++) {
 		err = sframe_cfi__open_source(cfi, i);

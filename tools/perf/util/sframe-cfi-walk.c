@@ -8,6 +8,34 @@
 #include "util/sframe-cfi-internal.h"
 
 /**
+ * sframe_cfi__walk_functions - Find the functions that .eh_frame describes
+ * @fd:		File; any 64-bit little-endian program or library
+ * @fn:		Called for each function, in order and without overlaps; a value other
+ *		than 0 stops
+ * @arg:	For @fn
+ *
+ * Return: 0; the value of @fn that is not 0; the errors of sframe_cfi__open(), with
+ *	   -EFBIG also for more than SFRAME_CFI_BOUNDS_MAX entries.
+ */
+int sframe_cfi__walk_functions(int fd, sframe_cfi_function_fn fn, void *arg)
+{
+	struct sframe_cfi *cfi;
+	size_t i;
+	int ret;
+
+	ret = sframe_cfi__open_bounds(fd, &cfi);
+	if (ret)
+		return ret;
+
+	ret = sframe_cfi__find_functions(cfi);
+	for (i = 0; i < cfi->nr_fdes && !ret; i++)
+		ret = fn(cfi->fdes[i].start, cfi->fdes[i].end, arg);
+
+	sframe_cfi__delete(cfi);
+	return ret;
+}
+
+/**
  * sframe_cfi__walk - Go through all rows of the CFI of a file
  * @cfi:	File, after sframe_cfi__read()
  * @fn:		Called for each row, in order; a value other than 0 stops

@@ -60,13 +60,14 @@ static void sframe_cfi__mix(struct sframe_cfi *cfi, u64 value)
 {
 	__le64 raw = cpu_to_le64(value);
 
-	sha256__add(&cfi->sha, &raw, sizeof(raw));
+	if (!cfi->bounds)
+		sha256__add(&cfi->sha, &raw, sizeof(raw));
 }
 
 static void sframe_cfi__mix_data(struct sframe_cfi *cfi, const Elf_Data *data)
 {
 	sframe_cfi__mix(cfi, data ? data->d_size : 0);
-	if (data && data->d_buf)
+	if (data && data->d_buf && !cfi->bounds)
 		sha256__add(&cfi->sha, data->d_buf, data->d_size);
 }
 
@@ -79,7 +80,8 @@ static bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
 	if (size > SFRAME_CFI_SIZE_MAX - cfi->read)
 		return false;
 
-	if (!cfi->large && size > SFRAME_CFI_SIZE_SMALL - cfi->read) {
+	/* To find bounds needs little more memory than the section itself. */
+	if (!cfi->bounds && !cfi->large && size > SFRAME_CFI_SIZE_SMALL - cfi->read) {
 		pthread_mutex_lock(&sframe_cfi_large);
 		cfi->large = true;
 	}
@@ -255,7 +257,7 @@ static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 
 		if (!strcmp(name, ".eh_frame"))
 			which = SFRAME_SOURCE_EH;
-		else if (!strcmp(name, ".debug_frame"))
+		else if (!strcmp(name, ".debug_frame") && !cfi->bounds)
 			which = SFRAME_SOURCE_DEBUG;
 		else
 			continue;
@@ -281,19 +283,17 @@ static int sframe_cfi__find_sections(struct sframe_cfi *cfi)
 	return 0;
 }
 
-/**
- * sframe_cfi__open - Open a file to read its CFI
- * @fd:		File; must stay open
- * @pcfi:	Receives the file; its CFI is not read yet
- *
- * This may wait while another thread has a large file open. So a thread must not
- * call this while it has another file open.
- *
- * Return: 0; -ENOEXEC - this is not an ELF file; -EOPNOTSUPP - it is not a program
- *	   or library for x86-64; -ENODATA - it has no CFI or no code; -EFBIG - it has
- *	   too much CFI or too many headers; -EINVAL - it is damaged; -ENOMEM.
- */
-int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
+static bool sframe_cfi__is_supported(const struct sframe_cfi *cfi, const GElf_Ehdr *ehdr)
+{
+	if (ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
+	    (ehdr->e_type != ET_EXEC && ehdr->e_type != ET_DYN))
+		return false;
+
+	/* The bounds of functions do not depend on the architecture. */
+	return cfi->bounds || ehdr->e_machine == EM_X86_64;
+}
+
+static int __sframe_cfi__open(int fd, bool bounds, struct sframe_cfi **pcfi)
 {
 	struct sframe_cfi *cfi;
 	GElf_Ehdr ehdr;
@@ -302,6 +302,7 @@ int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
 	cfi = zalloc(sizeof(*cfi));
 	if (!cfi)
 		return -ENOMEM;
+	cfi->bounds = bounds;
 	sha256__init(&cfi->sha);
 
 	err = elf_bounded__begin(fd, &cfi->elf);
@@ -309,9 +310,7 @@ int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
 		goto error;
 
 	err = -EOPNOTSUPP;
-	if (!gelf_getehdr(cfi->elf, &ehdr) || ehdr.e_machine != EM_X86_64 ||
-	    ehdr.e_ident[EI_DATA] != ELFDATA2LSB ||
-	    (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN))
+	if (!gelf_getehdr(cfi->elf, &ehdr) || !sframe_cfi__is_supported(cfi, &ehdr))
 		goto error;
 
 	err = sframe_cfi__find_segments(cfi);
@@ -330,6 +329,29 @@ int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
 error:
 	sframe_cfi__delete(cfi);
 	return err;
+}
+
+/**
+ * sframe_cfi__open - Open a file to read its CFI
+ * @fd:		File; must stay open
+ * @pcfi:	Receives the file; its CFI is not read yet
+ *
+ * This may wait while another thread has a large file open. So a thread must not
+ * call this while it has another file open.
+ *
+ * Return: 0; -ENOEXEC - this is not an ELF file; -EOPNOTSUPP - it is not a program
+ *	   or library for x86-64; -ENODATA - it has no CFI or no code; -EFBIG - it has
+ *	   too much CFI or too many headers; -EINVAL - it is damaged; -ENOMEM.
+ */
+int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
+{
+	return __sframe_cfi__open(fd, false, pcfi);
+}
+
+/* Like sframe_cfi__open(), for sframe_cfi__find_functions() only. Never waits. */
+int sframe_cfi__open_bounds(int fd, struct sframe_cfi **pcfi)
+{
+	return __sframe_cfi__open(fd, true, pcfi);
 }
 
 static void sframe_cfi_source__exit(struct sframe_cfi_source *source)

@@ -187,6 +187,8 @@ bool unwind_tables__find_files(struct unwind_tables *tables)
 		tables->command_left++;
 		mutex_unlock(&tables->lock);
 		err = elf_deps__for_each(tables->opts.command, add_needed, tables);
+		if (!err)
+			err = unwind_tables__recall(tables, add_needed, tables);
 		if (err)
 			pr_debug("Cannot find out what %s will map: %d\n",
 				 tables->opts.command, err);
@@ -201,6 +203,7 @@ bool unwind_tables__find_files(struct unwind_tables *tables)
 		mutex_unlock(&tables->lock);
 		add_tasks(tables);
 		mutex_lock(&tables->lock);
+		tables->scans_done++;
 		return true;
 	}
 

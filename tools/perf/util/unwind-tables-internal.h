@@ -29,7 +29,7 @@ struct hashmap;
 /* At most this many devices are looked up. Others count as local file systems. */
 #define MAX_DEVICES	256
 
-enum unwind_tables_state {
+enum unwind_tables_file_state {
 	FILE_WAITS,
 	FILE_BUSY,
 	FILE_DONE,
@@ -48,11 +48,15 @@ enum unwind_tables_state {
  * @gen:	Generation of the inode, 0 if it is not known
  * @ctime:	Change time of the inode, once the file was opened
  * @need:	Weighted number of samples that need its table
+ * @size:	Size of the table that the kernel has, or that there was no room for
+ * @seen:	Number of the last scan, or of the last one before an event, that has seen a
+ *		mapping of it
  * @state:	It waits for a worker, a worker has it, it is done, or it is refused
  * @is_remote:	It is on a network file system
  * @is_command:	The command waits for it
  * @supplied:	The kernel has a table for it
  * @gone:	It could not be opened, or it changed after it was opened
+ * @drop:	Its table is to be removed
  *
  * The lock of &struct unwind_tables protects all members. A worker has a copy, and
  * has taken over the strings. If there are strings while @state is FILE_BUSY, the
@@ -67,11 +71,14 @@ struct unwind_tables_file {
 	u64				gen;
 	struct timespec			ctime;
 	u64				need;
-	enum unwind_tables_state	state;
+	u64				size;
+	unsigned int			seen;
+	enum unwind_tables_file_state	state;
 	bool				is_remote;
 	bool				is_command;
 	bool				supplied;
 	bool				gone;
+	bool				drop;
 };
 
 /**
@@ -142,6 +149,8 @@ struct unwind_tables_limit {
  * @cgroup_has_pid: Whether it is in one of the cgroups
  * @finding:	A worker must look for the files of the command
  * @scanning:	A worker must look for the mappings of tasks
+ * @nr_scans:	How many times that was asked for
+ * @scans_done:	How many times it was done
  * @command_left: Number of files of the command that are not done
  * @cpu_seconds: CPU time that was used
  * @supplied:	Tables that the kernel has
@@ -156,6 +165,9 @@ struct unwind_tables_limit {
  * @failed:	Files whose table could not be made, or was refused
  * @unmade:	Part of @failed that exceeds a limit of perf
  * @refused:	Part of @failed that exceeds a limit of the kernel
+ * @no_room:	Part of @failed that exceeds the size of a service
+ * @dropped:	Tables that a service has removed
+ * @started:	Time at which a service has started
  * @lost:	Lost events of mappings, and files beyond %MAX_FILES
  * @coverage:	Which files have a table, or cannot have one, and since when
  * @stacks:	Deferred user callchains that were counted
@@ -196,6 +208,8 @@ struct unwind_tables {
 	bool				cgroup_has_pid;
 	bool				finding;
 	bool				scanning;
+	unsigned int			nr_scans;
+	unsigned int			scans_done;
 	size_t				command_left;
 	double				cpu_seconds;
 	size_t				supplied;
@@ -210,6 +224,9 @@ struct unwind_tables {
 	size_t				failed;
 	struct unwind_tables_limit	unmade;
 	struct unwind_tables_limit	refused;
+	size_t				no_room;
+	size_t				dropped;
+	struct timespec			started;
 	u64				lost;
 	struct unwind_coverage		*coverage;
 	u64				stacks;
@@ -246,6 +263,14 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 						   u64 gen);
 void unwind_tables__add_need(struct unwind_tables *tables, const struct perf_sample *sample);
 struct unwind_tables_file *unwind_tables__pick_file(struct unwind_tables *tables);
+struct unwind_tables_file *unwind_tables__pick_unmapped(struct unwind_tables *tables);
+void unwind_tables__drop_unmapped(struct unwind_tables *tables, unsigned int idle_scans);
+void unwind_tables__forget_files(struct unwind_tables *tables, unsigned int idle_scans);
+
+/* unwind-tables-command.c */
+int unwind_tables__recall(const struct unwind_tables *tables,
+			  int (*fn)(const char *path, void *arg), void *arg);
+void unwind_tables__remember(struct unwind_tables *tables);
 
 /* unwind-tables-find.c */
 bool unwind_tables__find_files(struct unwind_tables *tables);
@@ -267,10 +292,15 @@ void unwind_tables__release_real(struct unwind_tables *tables,
 int unwind_tables__supply_flags(int event_fd, int fd, const void *data, size_t size, u64 flags);
 int unwind_tables__supply(struct unwind_tables *tables, int fd, const void *data, size_t size);
 void unwind_tables__share(const struct unwind_tables *tables, struct evsel *owner, int owner_fd);
-struct evsel *unwind_tables__find_owner(struct evlist *evlist, int *fd);
+struct evsel *unwind_tables__find_owner(struct evlist *evlist, bool serve, int *fd);
 
 /* unwind-tables-worker.c */
+void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file *file);
 int unwind_tables__start_workers(struct unwind_tables *tables);
+
+/* unwind-tables-serve.c */
+bool unwind_tables__must_rest(const struct unwind_tables *tables);
+bool unwind_tables__make_room(struct unwind_tables *tables, u64 size);
 
 /* unwind-tables-sideband.c */
 void unwind_tables__open_sideband(struct unwind_tables *tables, struct evsel *owner);

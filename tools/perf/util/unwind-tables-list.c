@@ -85,21 +85,30 @@ static void free_file(struct unwind_tables_file *file)
 	free(file);
 }
 
-void unwind_tables__exit_files(struct unwind_tables *tables)
+static void free_places(struct unwind_tables *tables)
 {
 	struct unwind_tables_mapping *mapping, *next;
 	struct hashmap_entry *cur;
 	size_t i;
 
-	hashmap__free(tables->by_inode);
-	if (!IS_ERR_OR_NULL(tables->by_pid)) {
-		hashmap__for_each_entry(tables->by_pid, cur, i) {
-			for (mapping = cur->pvalue; mapping; mapping = next) {
-				next = mapping->next;
-				free(mapping);
-			}
+	if (IS_ERR_OR_NULL(tables->by_pid))
+		return;
+
+	hashmap__for_each_entry(tables->by_pid, cur, i) {
+		for (mapping = cur->pvalue; mapping; mapping = next) {
+			next = mapping->next;
+			free(mapping);
 		}
 	}
+	tables->nr_mappings = 0;
+}
+
+void unwind_tables__exit_files(struct unwind_tables *tables)
+{
+	size_t i;
+
+	hashmap__free(tables->by_inode);
+	free_places(tables);
 	hashmap__free(tables->by_pid);
 	for (i = 0; i < tables->nr_files; i++)
 		free_file(tables->files[i]);
@@ -213,14 +222,25 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 
 	hashmap__find(tables->by_inode, &key, &file);
 	if (file) {
+		file->seen = tables->nr_scans;
 		if (file->state == FILE_REFUSED)
 			return NULL;
+		/* It is mapped again before a worker has removed its table. */
+		if (file->state == FILE_WAITS && file->drop) {
+			file->drop = false;
+			file->state = FILE_DONE;
+			tables->nr_waiting--;
+		}
 		if (file->state == FILE_BUSY && !file->path)
 			name_file(file, path, root_len, map_path);
 		if (file->state != FILE_DONE)
 			return file;
 		/* File systems reuse inode numbers, some with another generation. */
 		if (file->supplied && (!gen || !file->gen || gen == file->gen))
+			return NULL;
+		/* There was no room for its table, and there still is none. */
+		if (!file->supplied && file->size &&
+		    tables->size + file->size > tables->opts.max_size)
 			return NULL;
 		/* A file without a table may be another one now. A worker checks. */
 		if (gen && file->gen && gen != file->gen) {
@@ -246,6 +266,7 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 	file->dev = dev;
 	file->ino = ino;
 	file->gen = gen;
+	file->seen = tables->nr_scans;
 	fs = find_fs(tables, pid, dev);
 	file->is_remote = fs == FS_REMOTE;
 	if (name_file(file, path, root_len, map_path) || append_file(tables, file)) {
@@ -299,4 +320,76 @@ struct unwind_tables_file *unwind_tables__pick_file(struct unwind_tables *tables
 	}
 
 	return best;
+}
+
+static bool is_unmapped(const struct unwind_tables *tables, const struct unwind_tables_file *file,
+			unsigned int idle_scans)
+{
+	return file->seen + idle_scans < tables->scans_done;
+}
+
+/*
+ * Returns the file with a table that has not been mapped for longest, at least since the
+ * last scan. The caller holds the lock.
+ */
+struct unwind_tables_file *unwind_tables__pick_unmapped(struct unwind_tables *tables)
+{
+	struct unwind_tables_file *file, *best = NULL;
+	size_t i;
+
+	for (i = 0; i < tables->nr_files; i++) {
+		file = tables->files[i];
+		if (file->state != FILE_DONE || !file->supplied || !is_unmapped(tables, file, 0))
+			continue;
+		if (!best || best->seen > file->seen)
+			best = file;
+	}
+
+	return best;
+}
+
+/* Let workers remove the tables of files that no scan has seen. The caller holds the lock. */
+void unwind_tables__drop_unmapped(struct unwind_tables *tables, unsigned int idle_scans)
+{
+	struct unwind_tables_file *file;
+	size_t i;
+
+	for (i = 0; i < tables->nr_files; i++) {
+		file = tables->files[i];
+		if (file->state != FILE_DONE || !file->supplied ||
+		    !is_unmapped(tables, file, idle_scans))
+			continue;
+		file->drop = true;
+		unwind_tables__queue_file(tables, file);
+	}
+}
+
+/*
+ * Forget files without a table that no scan has seen, and what samples were looked up
+ * in. So a service does not grow. The caller holds the lock.
+ */
+void unwind_tables__forget_files(struct unwind_tables *tables, unsigned int idle_scans)
+{
+	struct unwind_tables_file *file;
+	size_t i, left = 0;
+
+	if (tables->nr_waiting)
+		return;
+
+	/* They have pointers to files. */
+	free_places(tables);
+	hashmap__clear(tables->by_pid);
+	tables->nr_devices = 0;
+
+	for (i = 0; i < tables->nr_files; i++) {
+		file = tables->files[i];
+		if (file->state == FILE_BUSY || file->supplied ||
+		    !is_unmapped(tables, file, idle_scans)) {
+			tables->files[left++] = file;
+			continue;
+		}
+		hashmap__delete(tables->by_inode, file, NULL, NULL);
+		free_file(file);
+	}
+	tables->nr_files = left;
 }

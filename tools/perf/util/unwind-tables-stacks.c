@@ -30,6 +30,10 @@ void unwind_tables__note_covered(struct unwind_tables *tables,
 {
 	const struct unwind_coverage_id id = unwind_tables_file__id(file);
 
+	/* A service has no stacks. */
+	if (tables->opts.serve)
+		return;
+
 	if (unwind_coverage__set(tables->coverage, &id, file->name, time, before, is_covered))
 		pr_debug("Cannot note whether %s has an unwind table\n", file->name);
 }
@@ -43,6 +47,9 @@ void unwind_tables__note_same(struct unwind_tables *tables, const struct unwind_
 {
 	const struct unwind_coverage_id id = unwind_tables_file__id(file);
 	const struct unwind_coverage_id same = { .dev = st->st_dev, .ino = st->st_ino };
+
+	if (tables->opts.serve)
+		return;
 
 	if (file->dev != st->st_dev || file->ino != st->st_ino)
 		unwind_coverage__copy(tables->coverage, &id, file->name, &same);

@@ -99,13 +99,14 @@ void unwind_tables__share(const struct unwind_tables *tables, struct evsel *owne
 	}
 }
 
-struct evsel *unwind_tables__find_owner(struct evlist *evlist, int *fd)
+/* Any event can own tables. Those of a session should be for the tasks that it samples. */
+struct evsel *unwind_tables__find_owner(struct evlist *evlist, bool serve, int *fd)
 {
 	struct evsel *evsel;
 	int cpu, thread;
 
 	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel->core.attr.defer_callchain || !evsel->core.fd)
+		if ((!serve && !evsel->core.attr.defer_callchain) || !evsel->core.fd)
 			continue;
 		for (cpu = 0; cpu < xyarray__max_x(evsel->core.fd); cpu++) {
 			for (thread = 0; thread < xyarray__max_y(evsel->core.fd); thread++) {

@@ -42,13 +42,17 @@ struct evsel *unwind_tables__next_cgroup(struct evlist *evlist, struct evsel *ev
 bool unwind_tables__is_for_cgroups(struct evlist *evlist)
 {
 	struct evsel *evsel;
+	bool ret = false;
 
 	evlist__for_each_entry(evlist, evsel) {
-		if (evsel->core.attr.defer_callchain && !evsel->cgrp)
+		if (!evsel->core.attr.defer_callchain)
+			continue;
+		if (!evsel->cgrp)
 			return false;
+		ret = true;
 	}
 
-	return true;
+	return ret;
 }
 
 static bool is_in_cgroups(struct evlist *evlist, pid_t pid)

@@ -76,6 +76,10 @@ static bool is_out_of_time(struct unwind_tables *tables)
 {
 	bool ret;
 
+	/* A service rests instead. */
+	if (tables->opts.serve)
+		return false;
+
 	mutex_lock(&tables->lock);
 	ret = tables->cpu_seconds > ALL_SECONDS;
 	mutex_unlock(&tables->lock);
@@ -117,6 +121,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		own = elf_deps__has_sframe(fd);
 	if (!err && !shared && !own)
 		err = get_table(tables, &table, fd);
+	if (!err && !shared && !own && !unwind_tables__make_room(tables, table.size))
+		err = -ENOSPC;
 	if (!err && !shared && !own) {
 		err = unwind_tables__supply(tables, fd, table.data, table.size);
 		refused = err;
@@ -164,16 +170,47 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	 */
 	file->gone = err == -ENOENT;
 	file->supplied = !err && !own;
+	file->size = file->supplied || err == -ENOSPC ? table.size : 0;
 	if (fd >= 0)
 		file->ctime = st.st_ctim;
+	/* If there is room later, try again. */
+	if (err == -ENOSPC)
+		file->ctime = (struct timespec) { };
 
 	sframe_table__exit(&table);
 	if (fd >= 0)
 		close(fd);
 }
 
-static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file,
-		    const struct unwind_tables_clock *clock)
+/*
+ * Remove the table of a file. If the file cannot be opened any more, the kernel keeps the
+ * table until it needs room.
+ */
+static void drop_table(struct unwind_tables *tables, const struct unwind_tables_file *file)
+{
+	struct unwind_tables_real real;
+	bool is_overlay = false;
+	struct stat st;
+	int fd;
+
+	fd = unwind_tables_file__open(file, &st);
+	if (fd >= 0) {
+		is_overlay = unwind_tables__is_overlay(fd, &st, &real);
+		unwind_tables__supply(tables, fd, NULL, 0);
+		close(fd);
+	}
+
+	mutex_lock(&tables->lock);
+	if (is_overlay)
+		unwind_tables__release_real(tables, &real, /*supplied=*/false);
+	tables->supplied--;
+	tables->size -= file->size;
+	tables->dropped++;
+	mutex_unlock(&tables->lock);
+}
+
+/* Remove the table of @file now. The caller is a worker, and holds the lock. */
+void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file *file)
 {
 	struct unwind_tables_file copy = *file;
 
@@ -181,22 +218,66 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	file->path = NULL;
 	file->name = NULL;
 	file->map_path = NULL;
+	mutex_unlock(&tables->lock);
+
+	drop_table(tables, &copy);
+
+	mutex_lock(&tables->lock);
+	file->state = FILE_DONE;
+	file->drop = false;
+	file->supplied = false;
+	file->size = 0;
+	file->ctime = (struct timespec) { };
+	/* It was mapped meanwhile. */
+	if (file->path) {
+		free(copy.path);
+		free(copy.map_path);
+		unwind_tables__queue_file(tables, file);
+	} else {
+		file->path = copy.path;
+		file->name = copy.name;
+		file->map_path = copy.map_path;
+	}
+}
+
+static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file,
+		    const struct unwind_tables_clock *clock)
+{
+	struct unwind_tables_file copy = *file;
+
 	tables->nr_waiting--;
+	if (file->drop) {
+		unwind_tables__drop(tables, file);
+		return;
+	}
+
+	file->state = FILE_BUSY;
+	file->path = NULL;
+	file->name = NULL;
+	file->map_path = NULL;
 	tables->nr_remote += file->is_remote;
 	mutex_unlock(&tables->lock);
 
 	supply_file(tables, &copy, clock);
-	free(copy.path);
-	free(copy.map_path);
 
 	mutex_lock(&tables->lock);
 	file->state = FILE_DONE;
 	file->ctime = copy.ctime;
 	file->supplied = copy.supplied;
+	file->size = copy.size;
 	file->gone = copy.gone;
 	tables->nr_remote -= file->is_remote;
 	if (file->path && !file->supplied)
 		unwind_tables__queue_file(tables, file);
+	/* A service opens it again, to remove the table. The next session may need its name. */
+	if (!file->path && (tables->opts.serve || tables->opts.command)) {
+		file->path = copy.path;
+		file->name = copy.name;
+		file->map_path = copy.map_path;
+	} else {
+		free(copy.path);
+		free(copy.map_path);
+	}
 	if (file->is_command) {
 		file->is_command = false;
 		tables->command_left--;
@@ -211,6 +292,16 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 		evsel__disable(tables->need);
 		tables->need = NULL;
 	}
+}
+
+/* Let a tenth of a second pass. The caller holds the lock. */
+static void rest(struct unwind_tables *tables)
+{
+	struct timespec tenth = { .tv_nsec = NSEC_PER_SEC / 10 };
+
+	mutex_unlock(&tables->lock);
+	nanosleep(&tenth, NULL);
+	mutex_lock(&tables->lock);
 }
 
 static void *worker_thread(void *arg)
@@ -234,6 +325,10 @@ static void *worker_thread(void *arg)
 	while (!unwind_tables__is_stopped(tables)) {
 		if (unwind_tables__find_files(tables))
 			continue;
+		if (unwind_tables__must_rest(tables)) {
+			rest(tables);
+			continue;
+		}
 		file = unwind_tables__pick_file(tables);
 		if (file)
 			work_on(tables, file, &clock);

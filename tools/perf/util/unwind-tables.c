@@ -112,6 +112,8 @@ static struct unwind_tables *new_tables(struct evlist *evlist, const struct evse
 	tables->clockid = owner->core.attr.clockid;
 	tables->finding = opts->command;
 	tables->scanning = opts->scan;
+	tables->nr_scans = opts->scan;
+	clock_gettime(CLOCK_MONOTONIC, &tables->started);
 	mutex_init(&tables->lock);
 	cond_init(&tables->work);
 	cond_init(&tables->idle);
@@ -140,8 +142,8 @@ static struct unwind_tables *new_tables(struct evlist *evlist, const struct evse
  * Errors of single files are counted.
  *
  * Return: 0; -ENOENT - no event defers user callchains; -ENOTTY - the kernel
- *	   accepts no tables; -EACCES - it accepts them only for tasks, or with
- *	   CAP_PERFMON; -ENOMEM.
+ *	   accepts no tables; -EACCES, -EPERM - it accepts them only for tasks, or
+ *	   with CAP_PERFMON; -ENOMEM.
  */
 int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 			 const struct unwind_tables_opts *opts)
@@ -152,12 +154,13 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 
 	*ptables = NULL;
 
-	owner = unwind_tables__find_owner(evlist, &fd);
+	owner = unwind_tables__find_owner(evlist, opts->serve, &fd);
 	if (!owner)
 		return -ENOENT;
 
 	/* The invalid descriptor gives EBADF, if the kernel knows this ioctl. */
-	err = unwind_tables__supply_flags(fd, -1, NULL, 0, 0);
+	err = unwind_tables__supply_flags(fd, -1, NULL, 0,
+					  opts->serve ? PERF_EVENT_UNWIND_TABLE_GLOBAL : 0);
 	if (err != -EBADF)
 		return err ?: -ENOTTY;
 
@@ -262,6 +265,8 @@ void unwind_tables__delete(struct unwind_tables *tables)
 	if (tables->stored)
 		sframe_cache__limit();
 
-	if (!tables->is_stuck)
+	if (!tables->is_stuck) {
+		unwind_tables__remember(tables);
 		free_tables(tables);
+	}
 }

@@ -24,6 +24,9 @@ union perf_event;
  * @scan:	Look for the mappings of tasks, because unwind_tables__add_event()
  *		does not get them
  * @cache:	How to use the cache of tables
+ * @serve:	Run for long: see unwind_tables__look_around()
+ * @cpu_percent: With @serve, workers use so much of one CPU
+ * @max_size:	With @serve, the kernel has at most so many bytes of tables
  */
 struct unwind_tables_opts {
 	const char		*command;
@@ -31,6 +34,39 @@ struct unwind_tables_opts {
 	bool			is_wanted;
 	bool			scan;
 	enum sframe_cache_use	cache;
+	bool			serve;
+	unsigned int		cpu_percent;
+	u64			max_size;
+};
+
+/**
+ * struct unwind_tables_state - What there is now, or was since the start
+ * @tables:	Tables that the kernel has
+ * @size:	Their size in bytes
+ * @cached:	How many tables came from the cache
+ * @waiting:	Files that wait for their table
+ * @own:	Files with an SFrame section
+ * @none:	Files that no table can be made for
+ * @failed:	Files whose table could not be made, or was refused
+ * @no_room:	Part of @failed that did not fit into the size
+ * @dropped:	Tables that were dropped, because nobody maps their files any more
+ * @lost:	Lost events of mappings, and files beyond a limit of perf
+ * @cpu_seconds: CPU time of the workers
+ * @global:	The tables serve all tasks
+ */
+struct unwind_tables_state {
+	size_t	tables;
+	u64	size;
+	size_t	cached;
+	size_t	waiting;
+	size_t	own;
+	size_t	none;
+	size_t	failed;
+	size_t	no_room;
+	size_t	dropped;
+	u64	lost;
+	double	cpu_seconds;
+	bool	global;
 };
 
 #ifdef HAVE_DWARF_SUPPORT
@@ -38,6 +74,8 @@ struct unwind_tables_opts {
 int unwind_tables__start(struct unwind_tables **tables, struct evlist *evlist,
 			 const struct unwind_tables_opts *opts);
 void unwind_tables__add_event(struct unwind_tables *tables, const union perf_event *event);
+void unwind_tables__look_around(struct unwind_tables *tables, unsigned int idle_scans);
+void unwind_tables__get_state(struct unwind_tables *tables, struct unwind_tables_state *state);
 void unwind_tables__stop(struct unwind_tables *tables);
 void unwind_tables__count(struct unwind_tables *tables, const union perf_event *event,
 			  const struct perf_sample *sample, struct machine *machine);
@@ -56,6 +94,17 @@ static inline int unwind_tables__start(struct unwind_tables **tables,
 static inline void unwind_tables__add_event(struct unwind_tables *tables __maybe_unused,
 					    const union perf_event *event __maybe_unused)
 {
+}
+
+static inline void unwind_tables__look_around(struct unwind_tables *tables __maybe_unused,
+					      unsigned int idle_scans __maybe_unused)
+{
+}
+
+static inline void unwind_tables__get_state(struct unwind_tables *tables __maybe_unused,
+					    struct unwind_tables_state *state)
+{
+	*state = (struct unwind_tables_state) { };
 }
 
 static inline void unwind_tables__stop(struct unwind_tables *tables __maybe_unused)

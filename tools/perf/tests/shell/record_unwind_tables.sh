@@ -53,6 +53,33 @@ print("\n".join(sorted(files)))')
     give_up "cannot make tables: $(cat "${dir}/log")"
 }
 
+# What a command has started before gets its table, although nothing maps it this time.
+test_children() {
+  local path pattern
+  # With -B nothing is put into the cache.
+  local remember=(perf --buildid-dir "${dir}/cache" record -v -e cpu-clock:u
+                  --call-graph "fp,defer" --unwind-tables -o "${data}")
+
+  path=$(realpath "${program}")
+  pattern="^Unwind table for ${path}: "
+  "${remember[@]}" -- bash -c "exec '${program}' -c '${loop}' 2" > "${dir}/log" 2>&1 ||
+    fail "cannot record a command that starts another one"
+  "${remember[@]}" -v -- bash -c true > "${dir}/log" 2>&1 ||
+    fail "cannot record a command"
+  grep -q "${pattern}" "${dir}/log" || fail "what the command started before has no table"
+
+  # Another command does not get it.
+  "${remember[@]}" -v -- sh -c true > "${dir}/log" 2>&1 ||
+    fail "cannot record another command"
+  ! grep -q "${pattern}" "${dir}/log" || fail "another command gets the table, too"
+
+  # All tasks are not the command's.
+  rm -r "${dir}/cache/.sframe/commands"
+  "${remember[@]}" -a -- bash -c "exec '${program}' -c '${loop}' 2" > "${dir}/log" 2>&1 ||
+    fail "cannot record all tasks"
+  [ ! -e "${dir}/cache/.sframe/commands" ] || fail "the files of all tasks are remembered"
+}
+
 # Waits until the log has a matching line.
 until='until grep -q "$1" "$2"; do sleep 0.1; done'
 
@@ -333,6 +360,7 @@ test_signals() {
 check_support
 test_command
 test_script
+test_children
 test_late
 test_attach
 test_replaced

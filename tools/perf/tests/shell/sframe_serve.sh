@@ -1,0 +1,233 @@
+#!/bin/bash
+# perf sframe serve gives tables to all tracers (exclusive)
+# SPDX-License-Identifier: GPL-2.0
+
+set -e
+
+shelldir=$(dirname "$0")
+dir=$(mktemp -d /tmp/__perf_test.sframe_serve.XXXXX)
+# shellcheck source=lib/callchain_deferred.sh
+. "${shelldir}"/lib/callchain_deferred.sh
+
+# Others must not write to where root has its tables.
+chmod 755 "${dir}"
+export PERF_CONFIG="${dir}/config"
+printf '[sframe]\n\tsystem-cache = %s/cache\n' "${dir}" > "${PERF_CONFIG}"
+data="${dir}/perf.data"
+run_dir="${dir}/run"
+service=
+program=/usr/bin/python3
+loop='
+import sys, time
+def work():
+    end = time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < end:
+        sorted(range(2000), key=lambda x: -x)
+work()'
+
+# Whole stacks in percent: the minimum with the service, and the maximum without
+min_with=95
+max_without=50
+min_samples=100
+
+stop_service() {
+  [ -n "${service}" ] || return 0
+  kill "${1:--TERM}" "${service}" 2> /dev/null || true
+  wait "${service}" 2> /dev/null || true
+  service=
+}
+
+test_cleanup() {
+  stop_service -KILL
+}
+
+status() {
+  perf sframe serve --run-dir "${run_dir}" --status
+}
+
+# The number of a line of the status
+number() {
+  status | awk -F': ' -v name="$1" '$1 == name { n = $2 } END { print n + 0 }'
+}
+
+nothing_waits() {
+  [ "$(number tables)" -gt 0 ] && [ "$(number 'files that wait')" = 0 ]
+}
+
+start_service() {
+  perf sframe serve --run-dir "${run_dir}" --cpu 200 -v "$@" > "${dir}/service" 2>&1 &
+  service=$!
+  if ! wait_for 120 nothing_waits
+  then
+    cat "${dir}/service"
+    status || true
+    fail "the service does not get tables"
+  fi
+}
+
+check_support() {
+  [ "$(uname -m)" = x86_64 ] || skip "only x86-64 has SFrame tables"
+  [ "$(id -u)" = 0 ] || skip "must be run as root"
+  perf check feature -q dwarf || skip "perf was built without libdw"
+  "${program}" -c '' 2> /dev/null || skip "there is no ${program}"
+  callchain_deferred_supported
+  [ "$(cat /proc/sys/kernel/unwind_user_immediate 2> /dev/null)" = 1 ] ||
+    skip "the kernel takes no user stacks at once by rules"
+  if status > "${dir}/log" 2>&1
+  then
+    fail "a service runs in a new directory"
+  fi
+}
+
+# share_of WHAT: sets share, the percentage of immediate stacks that reach the start
+share_of() {
+  local samples whole
+
+  perf --buildid-dir "${dir}/own" record -B -e cpu-clock:u -F 499 --call-graph fp \
+    -o "${data}" -- "${program}" -c "${loop}" 3 > "${dir}/log" 2>&1 ||
+    give_up "$1: cannot record"
+  perf script -i "${data}" -F comm,ip,sym > "${dir}/script" 2> "${dir}/log" ||
+    give_up "$1: perf script"
+  samples=$(grep -c '^$' "${dir}/script" || true)
+  whole=$(awk '
+    NF == 0 { n += start; start = 0 }
+    $2 ~ /^(_start|__libc_start_main(@.*|_.*)?)$/ { start = 1 }
+    END { print n + start }' "${dir}/script")
+  echo "$1: ${samples} samples, ${whole} from the start of the program"
+  [ "${samples}" -ge ${min_samples} ] || give_up "$1: not enough samples"
+  share=$((whole * 100 / samples))
+}
+
+# Callchains that are not deferred, of a perf that supplies no tables
+test_immediate() {
+  share_of "without the service"
+  [ "${share}" -le ${max_without} ] ||
+    skip "${program} has frame pointers or an SFrame section"
+
+  start_service
+  share_of "with the service"
+  if [ "${share}" -lt ${min_with} ]
+  then
+    tail -n 40 "${dir}/script"
+    status
+    fail "${share}% of the stacks are whole"
+  fi
+}
+
+test_status() {
+  status > "${dir}/log" || fail "no status of a service that runs"
+  head -n 1 "${dir}/log" | grep -qx "running: pid ${service}" || fail "it is another service"
+  [ "$(number bytes)" -gt 100000 ] || fail "the tables are too small"
+}
+
+test_second_service() {
+  if timeout 20 perf sframe serve --run-dir "${run_dir}" > "${dir}/log" 2>&1
+  then
+    fail "a second service runs"
+  fi
+  grep -q 'A service is running already' "${dir}/log" || fail "no reason: $(cat "${dir}/log")"
+  status > "${dir}/log" || fail "the second service has ended the first"
+}
+
+# A session finds what the service has made.
+test_session() {
+  perf --buildid-dir "${dir}/own" record -v -B -e cpu-clock:u --call-graph fp,defer \
+    -o "${data}" -- "${program}" -c "${loop}" 1 > "${dir}/log" 2>&1 || fail "cannot record"
+  grep '^Unwind tables:' "${dir}/log" || fail "the session has no tables"
+  if find "${dir}/own/.sframe" -type f 2> /dev/null | grep -q .
+  then
+    cat "${dir}/log"
+    fail "the session has made tables itself"
+  fi
+}
+
+# A file that is mapped while the service runs, and then no more
+test_later() {
+  local before
+
+  before=$(number tables)
+  cp "${program}" "${dir}/program"
+  "${dir}/program" -c "${loop}" 600 > /dev/null 2>&1 &
+  pids="${pids} $!"
+  wait_for 60 more_than "${before}" || fail "no table for a file that is mapped later"
+  stop_tasks
+}
+
+more_than() {
+  [ "$(number tables)" -gt "$1" ]
+}
+
+has_dropped() {
+  [ "$(number dropped)" -gt 0 ]
+}
+
+test_drop() {
+  stop_service
+  start_service --scan 1 --idle 0
+  test_later
+  wait_for 60 has_dropped || fail "tables of files that are not mapped any more stay"
+  # What runs keeps its table.
+  [ "$(number tables)" -gt 0 ] || fail "all tables were dropped"
+}
+
+test_no_room() {
+  stop_service
+  perf sframe serve --run-dir "${run_dir}" --cpu 200 --max-size 200K > "${dir}/service" 2>&1 &
+  service=$!
+  wait_for 60 is_full || fail "the limit of the size has no effect: $(status)"
+  [ "$(number bytes)" -le 204800 ] || fail "the tables exceed their limit: $(status)"
+}
+
+is_full() {
+  [ "$(number 'without room')" -gt 0 ]
+}
+
+# The kernel drops the tables of a service that is killed, and another one can start.
+test_killed() {
+  local rc=0
+
+  stop_service
+  start_service
+  stop_service -KILL
+  status > "${dir}/log" || rc=$?
+  [ ${rc} = 3 ] || fail "the status of a killed service is ${rc}: $(cat "${dir}/log")"
+  share_of "after the service was killed"
+  [ "${share}" -le ${max_without} ] || fail "${share}% of the stacks are still whole"
+  start_service
+  share_of "with the next service"
+  [ "${share}" -ge ${min_with} ] || fail "the next service: ${share}% of the stacks are whole"
+}
+
+test_not_root() {
+  stop_service
+  command -v setpriv > /dev/null || return 0
+  if setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \
+     timeout 20 "$(command -v perf)" sframe serve --run-dir "${dir}/other" > "${dir}/log" 2>&1
+  then
+    fail "a service without privileges runs"
+  fi
+}
+
+# What others can write to says nothing.
+test_foreign_dir() {
+  mkdir "${dir}/open"
+  chmod 777 "${dir}/open"
+  if timeout 20 perf sframe serve --run-dir "${dir}/open" > "${dir}/log" 2>&1
+  then
+    fail "a directory that all may write to is used"
+  fi
+}
+
+check_support
+test_immediate
+test_status
+test_second_service
+test_session
+test_later
+test_drop
+test_no_room
+test_killed
+test_not_root
+test_foreign_dir
+
+finish

@@ -1,0 +1,366 @@
+#!/bin/bash
+# functions of stripped files have names
+# SPDX-License-Identifier: GPL-2.0
+
+set -e
+
+shelldir=$(dirname "$0")
+dir=$(mktemp -d /tmp/__perf_test.synthetic_symbols.XXXXX)
+
+cleanup() {
+  rm -rf "${dir}"
+  trap - EXIT TERM INT
+}
+
+# shellcheck disable=SC2317 # The trap calls it.
+trap_cleanup() {
+  echo "Interrupted or failed"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+skip() {
+  echo "Skip: $*"
+  cleanup
+  exit 2
+}
+
+give_up() {
+  echo "Failed: $*"
+  cleanup
+  exit 1
+}
+
+for tool in cc nm objcopy objdump strip
+do
+  command -v ${tool} > /dev/null || skip "no ${tool}"
+done
+perf check feature -q dwarf || skip "perf was built without libdw"
+
+# Nobody's configuration or cache may change what perf finds.
+export PERF_CONFIG="${dir}/config" DEBUGINFOD_URLS=
+: > "${PERF_CONFIG}"
+
+cat > "${dir}/main.c" <<'EOF'
+#include <time.h>
+
+void plain(void);
+volatile unsigned int sink;
+
+#define SPIN(name, constant)						\
+__attribute__((noinline)) name(void)					\
+{									\
+	unsigned int i, x = constant;					\
+									\
+	for (i = 0; i < 20000; i++)					\
+		x = x * 1103515245u + constant;				\
+	sink = x;							\
+}
+
+static void SPIN(hot1, 1)
+static void SPIN(hot2, 2)
+static void SPIN(hot3, 3)
+static void SPIN(hot4, 4)
+void SPIN(exported, 5)
+
+int main(void)
+{
+	while (clock() < CLOCKS_PER_SEC) {
+		hot1();
+		hot2();
+		hot3();
+		hot4();
+		exported();
+		plain();
+	}
+	return 0;
+}
+EOF
+
+# Functions that .eh_frame does not describe
+cat > "${dir}/plain.c" <<'EOF'
+extern volatile unsigned int sink;
+
+#define SPIN(name, constant)						\
+static __attribute__((noinline)) void name(void)			\
+{									\
+	unsigned int i, x = constant;					\
+									\
+	for (i = 0; i < 20000; i++)					\
+		x = x * 1664525u + constant;				\
+	sink = x;							\
+}
+
+SPIN(plain1, 6)
+SPIN(plain2, 7)
+
+__attribute__((visibility("hidden"))) void plain(void)
+{
+	plain1();
+	plain2();
+}
+EOF
+
+full="${dir}/full"
+mkdir -p "${dir}/tree${dir}"
+build() {
+  cc -O1 -fno-omit-frame-pointer -funwind-tables -c -o "${dir}/main.o" "${dir}/main.c" &&
+  cc -O1 -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fno-unwind-tables \
+     -c -o "${dir}/plain.o" "${dir}/plain.c" &&
+  cc -rdynamic -Wl,--build-id -o "${full}" "${dir}/main.o" "${dir}/plain.o"
+}
+build > "${dir}/log" 2>&1 || skip "cannot build the program: $(cat "${dir}/log")"
+
+# strip and objcopy keep the build-id, and the addresses.
+prog="${dir}/prog"
+strip -o "${prog}" "${full}"
+cp "${full}" "${dir}/tree${prog}"
+
+record() {
+  local data=$1
+  shift
+
+  perf --buildid-dir "${dir}/cache" record -N -e cpu-clock:u -F 2000 -o "${data}" "$@" \
+       > "${dir}/log" 2>&1
+}
+
+record "${dir}/data" "${prog}" || skip "cannot record cpu-clock: $(cat "${dir}/log")"
+
+# run OUTPUT COMMAND...: perf COMMAND, which must succeed
+run() {
+  local output=$1
+  shift
+
+  if ! perf --buildid-dir "${dir}/cache" "$@" > "${dir}/${output}" 2> "${dir}/log" < /dev/null
+  then
+    cat "${dir}/log"
+    give_up "perf $*"
+  fi
+}
+
+# address FUNCTION [FILE]: as in the names, without leading zeros
+address() {
+  nm "${2:-${full}}" | awk -v name="$1" '$3 == name { sub(/^0*/, "", $1); print "0x" $1 }'
+}
+
+# has FILE PATTERN WHAT: a line of the file contains the fixed string
+has() {
+  if ! grep -qF -- "$2" "${dir}/$1"
+  then
+    cat "${dir}/$1"
+    give_up "$3: no $2"
+  fi
+}
+
+has_not() {
+  if grep -F -- "$2" "${dir}/$1"
+  then
+    give_up "$3: there is $2"
+  fi
+}
+
+test_rows() {
+  local f rows
+
+  run rows report -i "${dir}/data" --stdio -q -s sym --dsos prog
+  for f in hot1 hot2 hot3 hot4
+  do
+    rows=$(grep -cF "[.] prog[$(address ${f})]" "${dir}/rows" || true)
+    [ "${rows}" = 1 ] || { cat "${dir}/rows"; give_up "${rows} rows of ${f}"; }
+  done
+  has rows "[.] exported" "symbol of .dynsym"
+}
+
+test_same_names() {
+  local i
+
+  record "${dir}/data2" "${prog}" || give_up "cannot record again: $(cat "${dir}/log")"
+  run rows2 report -i "${dir}/data2" --stdio -q -s sym --dsos prog
+  for i in rows rows2
+  do
+    grep -oE 'prog\[0x[0-9a-f]+\]' "${dir}/${i}" |
+      grep -E "$(address hot1)|$(address hot2)|$(address hot3)|$(address hot4)" |
+      sort > "${dir}/${i}.names"
+  done
+  cmp "${dir}/rows.names" "${dir}/rows2.names" || give_up "names differ between runs"
+
+  run delta diff "${dir}/data" "${dir}/data2"
+  has delta "[.] prog[$(address hot1)]" "perf diff"
+}
+
+# Each sample is in the same function as with the symbols.
+test_grouping() {
+  run names script -i "${dir}/data" -F ip,sym --dsos prog
+  run symbols script -i "${dir}/data" -F ip,sym --dsos prog --symfs "${dir}/tree"
+
+  nm "${full}" | awk '$2 ~ /[tT]/ { sub(/^0*/, "", $1); print "prog[0x" $1 "]", $3 }' \
+    > "${dir}/addresses"
+  awk 'NR == FNR { name[$1] = $2; next } $2 in name { $2 = name[$2] } { print $1, $2 }' \
+      "${dir}/addresses" "${dir}/names" > "${dir}/mapped"
+  # Functions that .eh_frame does not describe have no name.
+  awk '$2 ~ /^plain/ { $2 = "[unknown]" } { print $1, $2 }' "${dir}/symbols" > "${dir}/wanted"
+  if ! diff "${dir}/wanted" "${dir}/mapped" > "${dir}/out"
+  then
+    head "${dir}/out"
+    give_up "samples are in other functions"
+  fi
+  has mapped " hot1" "grouping"
+}
+
+test_real_symbols() {
+  local partial="${dir}/partial/prog" linked="${dir}/linked/prog"
+
+  mkdir -p "${dir}/partial" "${dir}/linked"
+  strip -K hot2 -o "${partial}" "${full}"
+  record "${dir}/data3" "${partial}" || give_up "cannot record: $(cat "${dir}/log")"
+  run real report -i "${dir}/data3" --stdio -q -s sym --dsos prog
+  has real "[.] hot2" "some symbols"
+  has_not real "prog[$(address hot2)]" "some symbols"
+  has real "[.] prog[$(address hot1)]" "some symbols"
+
+  objcopy --only-keep-debug "${full}" "${linked}.debug"
+  strip -o "${linked}" "${full}"
+  (cd "${dir}/linked" && objcopy --add-gnu-debuglink=prog.debug prog)
+  record "${dir}/data4" "${linked}" || give_up "cannot record: $(cat "${dir}/log")"
+  run real report -i "${dir}/data4" --stdio -q -s sym --dsos prog
+  has real "[.] hot1" "debug file"
+  has_not real "prog[0x" "debug file"
+}
+
+# A program that exports nothing still has a PLT with names.
+test_plt() {
+  mkdir -p "${dir}/plt"
+  cc -s -o "${dir}/plt/prog" "${dir}/main.o" "${dir}/plain.o" > "${dir}/log" 2>&1 ||
+    give_up "cannot link: $(cat "${dir}/log")"
+  # perf test prints the symbols to stderr.
+  run out test -F -vv --dso "${dir}/plt/prog" Symbols
+  has log "clock@plt" "PLT"
+}
+
+test_static() {
+  local static="${dir}/static/prog"
+
+  mkdir -p "${dir}/static"
+  if ! cc -static -o "${static}.full" "${dir}/main.o" "${dir}/plain.o" > "${dir}/log" 2>&1
+  then
+    echo "A static program cannot be linked: not tested"
+    return
+  fi
+  strip -o "${static}" "${static}.full"
+  record "${dir}/data5" "${static}" || give_up "cannot record: $(cat "${dir}/log")"
+  run static_rows report -i "${dir}/data5" --stdio -q -s sym --dsos prog
+  has static_rows "[.] prog[$(address hot1 "${static}.full")]" "static program"
+  run annotated annotate -i "${dir}/data5" --stdio -s "prog[$(address hot1 "${static}.full")]"
+  has annotated "$(address hot1 "${static}.full" | sed 's/^0x//'):" "annotated static program"
+}
+
+test_off() {
+  run off report -i "${dir}/data" --stdio -q -s sym --dsos prog --no-synthetic-symbols
+  has off "[.] exported" "perf report --no-synthetic-symbols"
+  has_not off "prog[0x" "perf report --no-synthetic-symbols"
+  run off diff --no-synthetic-symbols "${dir}/data" "${dir}/data2"
+  has off "[.] exported" "perf diff --no-synthetic-symbols"
+  has_not off "prog[0x" "perf diff --no-synthetic-symbols"
+  run off annotate -i "${dir}/data" --stdio --no-synthetic-symbols
+  has off "exported" "perf annotate --no-synthetic-symbols"
+  has_not off "prog[0x" "perf annotate --no-synthetic-symbols"
+  run off script -i "${dir}/data" -F ip,sym --dsos prog --no-synthetic-symbols
+  has off "[unknown]" "perf script --no-synthetic-symbols"
+  has_not off "prog[0x" "perf script --no-synthetic-symbols"
+
+  printf '[core]\n\tsynthetic-symbols = false\n' > "${PERF_CONFIG}"
+  run off script -i "${dir}/data" -F ip,sym --dsos prog
+  has off "[unknown]" "core.synthetic-symbols"
+  has_not off "prog[0x" "core.synthetic-symbols"
+  : > "${PERF_CONFIG}"
+}
+
+test_annotate() {
+  run annotated annotate -i "${dir}/data" --stdio -s "prog[$(address hot3)]"
+  # The first instruction of the function, and one with samples
+  grep -qE "^ +[0-9.]+ +: +$(address hot3 | sed 's/^0x//'):" "${dir}/annotated" ||
+    { cat "${dir}/annotated"; give_up "annotate shows other code"; }
+  grep -qE '^ +[1-9][0-9]*\.[0-9]+ +: ' "${dir}/annotated" ||
+    { cat "${dir}/annotated"; give_up "annotate shows no samples"; }
+}
+
+# perf probe defines probes by name, so it must not offer these names.
+test_probe() {
+  run functions probe -x "${prog}" -F
+  has functions "exported" "perf probe -F"
+  has_not functions "prog[" "perf probe -F"
+  if perf probe -x "${prog}" -D "x=prog[$(address hot1)]" > "${dir}/out" 2>&1
+  then
+    cat "${dir}/out"
+    give_up "perf probe takes a synthetic name"
+  fi
+}
+
+test_no_eh_frame() {
+  local without="${dir}/without/prog"
+
+  mkdir -p "${dir}/without"
+  objcopy --remove-section .eh_frame --remove-section .eh_frame_hdr "${prog}" "${without}"
+  record "${dir}/data6" "${without}" || give_up "cannot record: $(cat "${dir}/log")"
+  run without_rows script -i "${dir}/data6" -F ip,sym --dsos prog
+  has without_rows "exported" "no .eh_frame"
+  has without_rows "[unknown]" "no .eh_frame"
+  has_not without_rows "prog[0x" "no .eh_frame"
+}
+
+# Converters and flame graphs
+test_scripts() {
+  local d script=
+
+  record "${dir}/data7" --call-graph fp "${prog}" ||
+    give_up "cannot record callchains: $(cat "${dir}/log")"
+
+  if perf check feature -q libtraceevent
+  then
+    run out data convert -i "${dir}/data7" --to-json "${dir}/json"
+    has json "prog[$(address hot1)]" "perf data convert"
+  fi
+
+  if ! perf version --build-options | grep libpython | grep -q '\[ on'
+  then
+    echo "perf is built without libpython: scripts not tested"
+    return
+  fi
+  for d in "${PERF_EXEC_PATH}" "$(perf --exec-path)" "${shelldir}/../.."
+  do
+    [ -n "${script}" ] || [ ! -e "${d}/scripts/python/flamegraph.py" ] ||
+      script="${d}/scripts/python"
+  done
+  [ -n "${script}" ] || { echo "Scripts are not installed: not tested"; return; }
+
+  run folded script -i "${dir}/data7" -s "${script}/stackcollapse.py"
+  has folded ";prog[$(address hot1)] " "stackcollapse.py"
+  has folded ";prog[$(address hot2)] " "stackcollapse.py"
+
+  run out script -i "${dir}/data7" -s "${script}/flamegraph.py" -- -f json -o "${dir}/flames"
+  has flames "\"prog[$(address hot1)]\"" "flamegraph.py"
+  has flames "\"prog[$(address hot2)]\"" "flamegraph.py"
+  has flames "in prog]\"" "flamegraph.py"
+  # One box for plain1() and plain2() would be wrong.
+  has_not flames "\"[unknown]\"" "flamegraph.py"
+
+  run out script -i "${dir}/data7" -s "${script}/flamegraph.py" -- -f json --merge-unknown \
+      -o "${dir}/flames"
+  has flames "\"[unknown]\"" "flamegraph.py --merge-unknown"
+}
+
+test_rows
+test_same_names
+test_grouping
+test_real_symbols
+test_plt
+test_static
+test_off
+test_annotate
+test_probe
+test_no_eh_frame
+test_scripts
+
+cleanup
+exit 0
