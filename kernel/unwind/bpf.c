@@ -11,7 +11,8 @@
  * others requested, too, and a stack is not delivered once more for a program whose
  * request in the same kernel entry comes after the delivery: it has seen the stack.
  *
- * Requests are accepted while something is attached to the tracepoint.
+ * Requests are accepted while something is attached to the tracepoint. If there is no room
+ * for one more client, nothing can be attached.
  */
 #include <linux/bpf.h>
 #include <linux/btf.h>
@@ -22,7 +23,8 @@
 #include <linux/preempt.h>
 #include <linux/unwind_deferred.h>
 
-#include <trace/events/unwind_user.h>
+#define CREATE_TRACE_POINTS
+#include <trace/events/unwind_bpf.h>
 
 static void unwind_bpf_callback(struct unwind_deferred_client *client,
 				const struct unwind_user_trace *trace, u64 cookie)
@@ -30,7 +32,7 @@ static void unwind_bpf_callback(struct unwind_deferred_client *client,
 	trace_unwind_user_stack(trace, cookie);
 }
 
-/* Registered once and for all. @id is negative if there was no room. */
+/* Registered once and for all. @id is negative if there was no room for it. */
 static struct unwind_deferred_client unwind_bpf_client __ro_after_init = {
 	.callback = unwind_bpf_callback,
 	.id = -1,
@@ -39,7 +41,12 @@ static struct unwind_deferred_client unwind_bpf_client __ro_after_init = {
 /* Something is attached to the tracepoint. Process context, under tracepoints_mutex. */
 int unwind_bpf_attach(void)
 {
+	if (unwind_bpf_client.id < 0)
+		return -ENOSPC;
+
 	unwind_deferred_enable();
+	/* What was delivered before, nobody has received. */
+	unwind_deferred_renew();
 	return 0;
 }
 
@@ -72,7 +79,6 @@ __bpf_kfunc_start_defs();
  *		  unwound
  * * -EFAULT	- The user registers are not known here
  * * -EOPNOTSUPP - Nothing is attached to the tracepoint, or a sysctl disables deferral
- * * -ENOENT	- Too many others request user stacks
  * * any other	- See unwind_deferred_request()
  */
 __bpf_kfunc int bpf_request_user_stack(u64 *cookie, u32 depth, u64 flags)
@@ -82,6 +88,10 @@ __bpf_kfunc int bpf_request_user_stack(u64 *cookie, u32 depth, u64 flags)
 
 	if (flags)
 		return -EINVAL;
+
+	/* perf or ftrace may have enabled deferral, but nobody would receive this stack. */
+	if (!trace_unwind_user_stack_enabled())
+		return -EOPNOTSUPP;
 
 	if (!is_user_task(current))
 		return -EINVAL;
@@ -102,7 +112,8 @@ __bpf_kfunc int bpf_request_user_stack(u64 *cookie, u32 depth, u64 flags)
 __bpf_kfunc_end_defs();
 
 BTF_KFUNCS_START(unwind_bpf_kfunc_ids)
-BTF_ID_FLAGS(func, bpf_request_user_stack)
+/* The verifier accepts NULL for a pointer to a number otherwise. */
+BTF_ID_FLAGS(func, bpf_request_user_stack, KF_TRUSTED_ARGS)
 BTF_KFUNCS_END(unwind_bpf_kfunc_ids)
 
 static const struct btf_kfunc_id_set unwind_bpf_kfunc_set = {
@@ -114,7 +125,6 @@ static int __init unwind_bpf_init(void)
 {
 	int ret;
 
-	/* Requests fail with -ENOENT if there is no room for one more client. */
 	unwind_deferred_register(&unwind_bpf_client);
 
 	/* One set is for programs at tracepoints and perf events, too. */

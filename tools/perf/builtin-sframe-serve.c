@@ -45,8 +45,9 @@
 /* Exit status of --status if no service runs, as that of systemctl and init scripts */
 #define SERVE_NOT_RUNNING	3
 
-/* How often the status is written, in seconds */
+/* How often the status is written, and the cache is limited, in seconds */
 #define SERVE_STATUS_SECONDS	1
+#define SERVE_LIMIT_SECONDS	3600
 
 static volatile sig_atomic_t done;
 
@@ -64,7 +65,7 @@ static bool is_done(void)
 static u64 start_of(pid_t pid)
 {
 	char path[PATH_MAX], buf[1024], *pos;
-	u64 start = 0;
+	unsigned int field;
 	size_t len;
 	FILE *file;
 
@@ -78,10 +79,9 @@ static u64 start_of(pid_t pid)
 
 	/* The name of the program, in parentheses, may have any character. */
 	pos = strrchr(buf, ')');
-	if (!pos || sscanf(pos + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d"
-				    " %*d %*d %*d %*d %*d %" SCNu64, &start) != 1)
-		return 0;
-	return start;
+	for (field = 3; pos && field <= 22; field++)
+		pos = strchr(pos + 1, ' ');
+	return pos ? strtoull(pos, NULL, 10) : 0;
 }
 
 static int open_dir(const char *path, bool create)
@@ -212,6 +212,10 @@ static const char *why_no_tables(int err, char *buf, size_t size)
 	}
 }
 
+/*
+ * Serve until a signal comes, or until the tables must be given to the kernel anew. Returns
+ * 1 in the latter case, or a negative error.
+ */
 static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int scan_seconds,
 		 unsigned int idle_scans)
 {
@@ -220,6 +224,7 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 	struct evlist *evlist;
 	char buf[STRERR_BUFSIZE];
 	unsigned int seconds;
+	bool renew = false;
 	int err;
 
 	evlist = open_owner();
@@ -233,15 +238,19 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 		return -1;
 	}
 
-	for (seconds = 1; !done; seconds++) {
+	for (seconds = 1; !done && !renew; seconds++) {
 		unwind_tables__get_state(tables, &state);
 		write_status(dir, &state);
 		sleep(SERVE_STATUS_SECONDS);
-		if (seconds % scan_seconds == 0)
-			unwind_tables__look_around(tables, idle_scans);
+		if (seconds % SERVE_LIMIT_SECONDS == 0)
+			sframe_cache__limit();
+		if (seconds % scan_seconds)
+			continue;
+		unwind_tables__look_around(tables, idle_scans);
+		/* Most are of files that are gone. A new event does not have them. */
+		renew = unwind_tables__kernel_bytes(tables) > 2 * opts->max_size;
 	}
 
-	unlinkat(dir, SERVE_STATUS, 0);
 	unwind_tables__stop(tables);
 	/* The kernel drops the tables with the event. */
 	evlist__close(evlist);
@@ -250,7 +259,7 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 		print_state(stdout, &state);
 	unwind_tables__delete(tables);
 	evlist__delete(evlist);
-	return 0;
+	return !done;
 }
 
 int cmd_sframe_serve(int argc, const char **argv)
@@ -282,9 +291,9 @@ int cmd_sframe_serve(int argc, const char **argv)
 	OPT_STRING(0, "max-size", &size, "size[BKMG]",
 		   "size of all tables in the kernel (default: 256M)"),
 	OPT_UINTEGER(0, "idle", &idle_minutes,
-		     "drop tables of files that nobody has mapped for so many minutes (default: 60)"),
+		     "drop tables of files not mapped for so many minutes (default: 60)"),
 	OPT_STRING(0, "cache", &cache_dir, "dir",
-		   "directory of the cache (default: sframe.system-cache, " SFRAME_CACHE_SYSTEM ")"),
+		   "directory of the cache (default: that of the system)"),
 	OPT_UINTEGER(0, "scan", &scan_seconds,
 		     "look at the mappings of all tasks every so many seconds (default: 60)"),
 	OPT_STRING(0, "run-dir", &run_dir, "dir",
@@ -344,7 +353,10 @@ int cmd_sframe_serve(int argc, const char **argv)
 	signal(SIGTERM, handle_signal);
 	signal(SIGHUP, SIG_IGN);
 
-	ret = serve(dir, &opts, scan_seconds, idle_minutes * 60 / scan_seconds);
+	do {
+		ret = serve(dir, &opts, scan_seconds, idle_minutes * 60 / scan_seconds);
+	} while (ret > 0);
+	unlinkat(dir, SERVE_STATUS, 0);
 
 	close(lock);
 	close(dir);

@@ -52,7 +52,9 @@ static int on_stack(void *ctx, void *data, size_t size)
 	for (i = 0; i < nr_lines && !same(&lines[i]->stack, stack); i++)
 		;
 	if (i == nr_lines) {
-		if (nr_lines == MAX_STACKS || !(lines[i] = calloc(1, sizeof(*lines[i])))) {
+		if (nr_lines < MAX_STACKS)
+			lines[i] = calloc(1, sizeof(*lines[i]));
+		if (nr_lines == MAX_STACKS || !lines[i]) {
 			nr_dropped++;
 			return 0;
 		}

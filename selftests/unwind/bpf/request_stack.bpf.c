@@ -2,6 +2,7 @@
 /* Programs of each type that can request the user stack, and the one that receives it. */
 #include <linux/bpf.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <linux/types.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -107,6 +108,28 @@ int BPF_PROG(kthread_program, bool preempt, struct task_struct *prev)
 	if (bpf_request_user_stack(&cookie, 0, 0) == -22 && !cookie)
 		__sync_fetch_and_add(&kthread_refused, 1);
 	return 0;
+}
+
+/* Programs that the verifier must refuse: they do not check where the cookie goes. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(null_program, struct pt_regs *regs, long id)
+{
+	return bpf_request_user_stack(NULL, 0, 0);
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} cookies SEC(".maps");
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(unchecked_program, struct pt_regs *regs, long id)
+{
+	__u32 key = 0;
+
+	return bpf_request_user_stack(bpf_map_lookup_elem(&cookies, &key), 0, 0);
 }
 
 SEC("tp_btf/unwind_user_stack")

@@ -340,4 +340,30 @@ TEST_F(request, kernel_threads)
 	EXPECT_EQ(self->skel->bss->kthread_requests, self->skel->bss->kthread_refused);
 }
 
+/* A program that may pass no place for the cookie is not loaded. */
+TEST(place_for_the_cookie)
+{
+	static const char *const programs[] = { "null_program", "unchecked_program" };
+	struct request_stack_bpf *skel;
+	struct bpf_program *program;
+	unsigned int i;
+
+	if (geteuid())
+		SKIP(return, "must be run as root");
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		SKIP(return, "kernel built without CONFIG_DEBUG_INFO_BTF");
+
+	libbpf_set_print(NULL);
+	for (i = 0; i < 2; i++) {
+		skel = request_stack_bpf__open();
+		ASSERT_NE(NULL, skel);
+		bpf_object__for_each_program(program, skel->obj)
+			bpf_program__set_autoload(program, false);
+		program = bpf_object__find_program_by_name(skel->obj, programs[i]);
+		bpf_program__set_autoload(program, true);
+		EXPECT_NE(0, request_stack_bpf__load(skel));
+		request_stack_bpf__destroy(skel);
+	}
+}
+
 TEST_HARNESS_MAIN

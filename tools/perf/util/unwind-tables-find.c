@@ -28,9 +28,8 @@
 #define NEED_COMMAND	BIT_ULL(63)
 
 /* Called by a worker, because the command's libraries may be on any file system. */
-static int add_needed(const char *path, void *arg)
+static int add_path(struct unwind_tables *tables, const char *path, bool is_recalled)
 {
-	struct unwind_tables *tables = arg;
 	struct unwind_tables_file *file;
 	char *real_path;
 	struct stat st;
@@ -48,12 +47,23 @@ static int add_needed(const char *path, void *arg)
 	if (file && file->state == FILE_WAITS && !file->is_command) {
 		file->need = NEED_COMMAND;
 		file->is_command = true;
+		file->is_recalled = is_recalled;
 		tables->command_left++;
 	}
 	mutex_unlock(&tables->lock);
 	free(real_path);
 
 	return 0;
+}
+
+static int add_needed(const char *path, void *arg)
+{
+	return add_path(arg, path, /*is_recalled=*/false);
+}
+
+static int add_recalled(const char *path, void *arg)
+{
+	return add_path(arg, path, /*is_recalled=*/true);
 }
 
 static void add_mapping(struct unwind_tables *tables, pid_t pid, u64 start, u64 end,
@@ -188,7 +198,7 @@ bool unwind_tables__find_files(struct unwind_tables *tables)
 		mutex_unlock(&tables->lock);
 		err = elf_deps__for_each(tables->opts.command, add_needed, tables);
 		if (!err)
-			err = unwind_tables__recall(tables, add_needed, tables);
+			err = unwind_tables__recall(tables, add_recalled, tables);
 		if (err)
 			pr_debug("Cannot find out what %s will map: %d\n",
 				 tables->opts.command, err);

@@ -37,6 +37,30 @@ enum unwind_tables_file_state {
 };
 
 /**
+ * struct unwind_tables_real - A file below overlays
+ * @ino:	Its inode number, which the overlay shows
+ * @size:	Its size
+ * @mtime:	Time of its last write
+ * @ctime:	Time of its last change
+ * @supplied:	Its table was supplied; otherwise a worker is making it
+ * @users:	Files of overlays that share the table
+ * @bytes:	Size of the table
+ *
+ * An overlay has its own device number, and does not show the device below it. So
+ * perf compares these members instead. If files below two overlays agree in all of
+ * them, perf takes them for the same file.
+ */
+struct unwind_tables_real {
+	ino_t		ino;
+	off_t		size;
+	struct timespec	mtime;
+	struct timespec	ctime;
+	bool		supplied;
+	unsigned int	users;
+	u64		bytes;
+};
+
+/**
  * struct unwind_tables_file - A file that is mapped, or will be
  * @path:	Its path, in the root directory of the task that maps it
  * @name:	The end of @path, without this root directory. perf may find the
@@ -57,6 +81,10 @@ enum unwind_tables_file_state {
  * @supplied:	The kernel has a table for it
  * @gone:	It could not be opened, or it changed after it was opened
  * @drop:	Its table is to be removed
+ * @is_recalled: An earlier session of the command had mapped it, and nobody has in this one
+ * @checked:	Number of the scan in which a service last looked whether it has changed
+ * @real:	The file below an overlay
+ * @has_real:	It has a table below an overlay, which it may share: that of @real
  *
  * The lock of &struct unwind_tables protects all members. A worker has a copy, and
  * has taken over the strings. If there are strings while @state is FILE_BUSY, the
@@ -79,26 +107,10 @@ struct unwind_tables_file {
 	bool				supplied;
 	bool				gone;
 	bool				drop;
-};
-
-/**
- * struct unwind_tables_real - A file below overlays
- * @ino:	Its inode number, which the overlay shows
- * @size:	Its size
- * @mtime:	Time of its last write
- * @ctime:	Time of its last change
- * @supplied:	Its table was supplied; otherwise a worker is making it
- *
- * An overlay has its own device number, and does not show the device below it. So
- * perf compares these members instead. If files below two overlays agree in all of
- * them, perf takes them for the same file.
- */
-struct unwind_tables_real {
-	ino_t		ino;
-	off_t		size;
-	struct timespec	mtime;
-	struct timespec	ctime;
-	bool		supplied;
+	bool				is_recalled;
+	unsigned int			checked;
+	struct unwind_tables_real	real;
+	bool				has_real;
 };
 
 struct unwind_tables_device {
@@ -167,7 +179,9 @@ struct unwind_tables_limit {
  * @refused:	Part of @failed that exceeds a limit of the kernel
  * @no_room:	Part of @failed that exceeds the size of a service
  * @dropped:	Tables that a service has removed
- * @started:	Time at which a service has started
+ * @rested:	Time at which @credit was computed
+ * @rested_used: @cpu_seconds at that time
+ * @credit:	CPU time that the workers of a service may use at once
  * @lost:	Lost events of mappings, and files beyond %MAX_FILES
  * @coverage:	Which files have a table, or cannot have one, and since when
  * @stacks:	Deferred user callchains that were counted
@@ -226,7 +240,9 @@ struct unwind_tables {
 	struct unwind_tables_limit	refused;
 	size_t				no_room;
 	size_t				dropped;
-	struct timespec			started;
+	struct timespec			rested;
+	double				rested_used;
+	double				credit;
 	u64				lost;
 	struct unwind_coverage		*coverage;
 	u64				stacks;
@@ -276,7 +292,8 @@ void unwind_tables__remember(struct unwind_tables *tables);
 bool unwind_tables__find_files(struct unwind_tables *tables);
 
 /* unwind-tables-open.c */
-int unwind_tables_file__open(const struct unwind_tables_file *file, struct stat *st);
+int unwind_tables_file__open(const struct unwind_tables_file *file, bool only_mapping,
+			     struct stat *st);
 bool unwind_tables_file__has_changed(int fd, const struct stat *before);
 
 /* unwind-tables-overlay.c */
@@ -286,7 +303,10 @@ bool unwind_tables__is_overlay(int fd, const struct stat *st, struct unwind_tabl
 int unwind_tables__claim_real(struct unwind_tables *tables,
 			      const struct unwind_tables_real *real);
 void unwind_tables__release_real(struct unwind_tables *tables,
-				 const struct unwind_tables_real *real, bool supplied);
+				 const struct unwind_tables_real *real, bool supplied,
+				 u64 bytes);
+bool unwind_tables__unuse_real(struct unwind_tables *tables,
+			       const struct unwind_tables_real *real, u64 *bytes);
 
 /* unwind-tables-supply.c */
 int unwind_tables__supply_flags(int event_fd, int fd, const void *data, size_t size, u64 flags);
@@ -295,11 +315,12 @@ void unwind_tables__share(const struct unwind_tables *tables, struct evsel *owne
 struct evsel *unwind_tables__find_owner(struct evlist *evlist, bool serve, int *fd);
 
 /* unwind-tables-worker.c */
+void unwind_tables__uncount(struct unwind_tables *tables, struct unwind_tables_file *file);
 void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file *file);
 int unwind_tables__start_workers(struct unwind_tables *tables);
 
 /* unwind-tables-serve.c */
-bool unwind_tables__must_rest(const struct unwind_tables *tables);
+bool unwind_tables__must_rest(struct unwind_tables *tables);
 bool unwind_tables__make_room(struct unwind_tables *tables, u64 size);
 
 /* unwind-tables-sideband.c */

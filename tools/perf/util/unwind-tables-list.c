@@ -223,6 +223,8 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 	hashmap__find(tables->by_inode, &key, &file);
 	if (file) {
 		file->seen = tables->nr_scans;
+		if (map_path)
+			file->is_recalled = false;
 		if (file->state == FILE_REFUSED)
 			return NULL;
 		/* It is mapped again before a worker has removed its table. */
@@ -236,14 +238,23 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 		if (file->state != FILE_DONE)
 			return file;
 		/* File systems reuse inode numbers, some with another generation. */
-		if (file->supplied && (!gen || !file->gen || gen == file->gen))
-			return NULL;
+		if (file->supplied && (!gen || !file->gen || gen == file->gen)) {
+			/* It may have been written to. A worker of a service checks. */
+			if (!tables->opts.serve || file->checked == tables->nr_scans ||
+			    name_file(file, path, root_len, map_path))
+				return NULL;
+			file->checked = tables->nr_scans;
+			unwind_tables__queue_file(tables, file);
+			return file;
+		}
 		/* There was no room for its table, and there still is none. */
 		if (!file->supplied && file->size &&
 		    tables->size + file->size > tables->opts.max_size)
 			return NULL;
 		/* A file without a table may be another one now. A worker checks. */
 		if (gen && file->gen && gen != file->gen) {
+			if (file->supplied)
+				unwind_tables__uncount(tables, file);
 			file->supplied = false;
 			file->ctime = (struct timespec) { };
 		}
@@ -341,6 +352,8 @@ struct unwind_tables_file *unwind_tables__pick_unmapped(struct unwind_tables *ta
 		file = tables->files[i];
 		if (file->state != FILE_DONE || !file->supplied || !is_unmapped(tables, file, 0))
 			continue;
+		if (file->is_remote && tables->nr_remote == MAX_REMOTE)
+			continue;
 		if (!best || best->seen > file->seen)
 			best = file;
 	}
@@ -373,9 +386,6 @@ void unwind_tables__forget_files(struct unwind_tables *tables, unsigned int idle
 	struct unwind_tables_file *file;
 	size_t i, left = 0;
 
-	if (tables->nr_waiting)
-		return;
-
 	/* They have pointers to files. */
 	free_places(tables);
 	hashmap__clear(tables->by_pid);
@@ -383,7 +393,7 @@ void unwind_tables__forget_files(struct unwind_tables *tables, unsigned int idle
 
 	for (i = 0; i < tables->nr_files; i++) {
 		file = tables->files[i];
-		if (file->state == FILE_BUSY || file->supplied ||
+		if (file->state == FILE_BUSY || file->state == FILE_WAITS || file->supplied ||
 		    !is_unmapped(tables, file, idle_scans)) {
 			tables->files[left++] = file;
 			continue;

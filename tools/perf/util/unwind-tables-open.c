@@ -98,11 +98,17 @@ static bool is_mapped_as(int fd, dev_t dev, ino_t ino)
 	return found;
 }
 
-int unwind_tables_file__open(const struct unwind_tables_file *file, struct stat *st)
+/*
+ * With @only_mapping, do not follow a path: who can mount below it can make that take for
+ * ever.
+ */
+int unwind_tables_file__open(const struct unwind_tables_file *file, bool only_mapping,
+			     struct stat *st)
 {
+	int nr = only_mapping ? AT_MAPPING + 1 : AT_NR;
 	int where, fd;
 
-	for (where = 0; where < AT_NR; where++) {
+	for (where = 0; where < nr; where++) {
 		fd = look_at(file, where, st);
 		if (fd >= 0 && st->st_dev == file->dev && st->st_ino == file->ino)
 			return open_really(fd);
@@ -112,19 +118,19 @@ int unwind_tables_file__open(const struct unwind_tables_file *file, struct stat 
 
 	/*
 	 * On an overlay, and on other file systems with devices of their own,
-	 * fstat() and the mapping have different numbers. map_files always leads to
-	 * the mapped file. A path may lead to another file, so map the file and
+	 * fstat() and the mapping have different numbers. A path may lead to another
+	 * file, and the process may have mapped another one since, so map the file and
 	 * compare the numbers. Opening a file of procfs or the like may have an
 	 * effect. Such files have no blocks.
 	 */
-	for (where = 0; where < AT_NR; where++) {
+	for (where = 0; where < nr; where++) {
 		fd = look_at(file, where, st);
 		if (fd >= 0 && where != AT_MAPPING && !st->st_blocks) {
 			close(fd);
 			continue;
 		}
 		fd = fd < 0 ? fd : open_really(fd);
-		if (fd >= 0 && (where == AT_MAPPING || is_mapped_as(fd, file->dev, file->ino)))
+		if (fd >= 0 && is_mapped_as(fd, file->dev, file->ino))
 			return fd;
 		if (fd >= 0)
 			close(fd);

@@ -61,7 +61,7 @@ bool unwind_tables__is_overlay(int fd, const struct stat *st, struct unwind_tabl
  * Claim a file, unless it has a table below another overlay. While another worker makes
  * its table, wait for that.
  *
- * Return: 0, -EEXIST if it has a table, -EINTR if the session ends, or -ENOMEM. After
+ * Return: 0, -EEXIST if it has a table, which the caller then uses, too, -EINTR if the session ends, or -ENOMEM. After
  *	   0, the caller must call unwind_tables__release_real().
  */
 int unwind_tables__claim_real(struct unwind_tables *tables,
@@ -74,12 +74,16 @@ int unwind_tables__claim_real(struct unwind_tables *tables,
 	while (hashmap__find(tables->by_real, real, &known)) {
 		err = known->supplied ? -EEXIST :
 		      unwind_tables__is_stopped(tables) ? -EINTR : 0;
+		if (err == -EEXIST)
+			known->users++;
 		if (err)
 			goto out;
 		cond_wait(&tables->idle, &tables->lock);
 	}
 
 	known = memdup(real, sizeof(*real));
+	if (known)
+		known->users = 1;
 	if (!known || hashmap__add(tables->by_real, known, known)) {
 		free(known);
 		err = -ENOMEM;
@@ -89,18 +93,45 @@ out:
 	return err;
 }
 
-/* Ends a claim; @supplied: the file has its table now. The caller holds the lock. */
+/*
+ * Ends a claim; @supplied: the file has its table now, of @bytes. The caller holds the lock.
+ */
 void unwind_tables__release_real(struct unwind_tables *tables,
-				 const struct unwind_tables_real *real, bool supplied)
+				 const struct unwind_tables_real *real, bool supplied,
+				 u64 bytes)
 {
 	struct unwind_tables_real *known;
 
 	if (hashmap__find(tables->by_real, real, &known)) {
 		known->supplied = supplied;
+		known->bytes = bytes;
 		if (!supplied) {
 			hashmap__delete(tables->by_real, real, NULL, NULL);
 			free(known);
 		}
 	}
 	cond_broadcast(&tables->idle);
+}
+
+/*
+ * A file with this table is not mapped any more. Returns true if that was the last one. Then
+ * @bytes gets the size of the table, others wait for it, and the caller must call
+ * unwind_tables__release_real(). The caller holds the lock.
+ */
+bool unwind_tables__unuse_real(struct unwind_tables *tables,
+			       const struct unwind_tables_real *real, u64 *bytes)
+{
+	struct unwind_tables_real *known;
+
+	*bytes = 0;
+	if (!hashmap__find(tables->by_real, real, &known))
+		return true;
+	if (known->users > 1) {
+		known->users--;
+		return false;
+	}
+
+	known->supplied = false;
+	*bytes = known->bytes;
+	return true;
 }

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What a service needs beyond a session: it rests, makes room, and does not grow */
-#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
 #include <time.h>
+#include <api/fs/fs.h>
 #include <linux/time64.h>
 
 #include "util/debug.h"
 #include "util/unwind-tables.h"
 #include "util/unwind-tables-internal.h"
 
-/* A service that has just started may use so much CPU time at once. */
+/* The workers of a service may use so much CPU time at once. */
 #define BURST_SECONDS	5
 
-/* Have the workers used up their share of a CPU? The caller holds the lock. */
-bool unwind_tables__must_rest(const struct unwind_tables *tables)
+/*
+ * Have the workers used up their share of a CPU? What they do not use they keep, up to
+ * BURST_SECONDS. The caller holds the lock.
+ */
+bool unwind_tables__must_rest(struct unwind_tables *tables)
 {
 	struct timespec now;
 	double seconds;
@@ -21,32 +28,39 @@ bool unwind_tables__must_rest(const struct unwind_tables *tables)
 		return false;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	seconds = now.tv_sec - tables->started.tv_sec +
-		  (now.tv_nsec - tables->started.tv_nsec) / (double)NSEC_PER_SEC;
+	seconds = now.tv_sec - tables->rested.tv_sec +
+		  (now.tv_nsec - tables->rested.tv_nsec) / (double)NSEC_PER_SEC;
 
-	return tables->cpu_seconds > BURST_SECONDS + seconds * tables->opts.cpu_percent / 100;
+	tables->credit += seconds * tables->opts.cpu_percent / 100;
+	if (!tables->rested.tv_sec || tables->credit > BURST_SECONDS)
+		tables->credit = BURST_SECONDS;
+	tables->credit -= tables->cpu_seconds - tables->rested_used;
+	tables->rested_used = tables->cpu_seconds;
+	tables->rested = now;
+
+	return tables->credit < 0;
 }
 
 /*
- * Remove tables of files that nobody maps any more, until @size bytes more fit. The caller
- * is a worker. Returns false if there is no room.
+ * Reserve @size bytes for a table. In a service, remove tables of files that nobody maps any
+ * more until there is room. The caller is a worker. Returns false if there is no room.
  */
 bool unwind_tables__make_room(struct unwind_tables *tables, u64 size)
 {
 	struct unwind_tables_file *file;
+	u64 max = tables->opts.serve ? tables->opts.max_size : ULLONG_MAX;
 	bool fits;
 
-	if (!tables->opts.serve)
-		return true;
-
 	mutex_lock(&tables->lock);
-	while (!(fits = tables->size + size <= tables->opts.max_size)) {
-		file = unwind_tables__pick_unmapped(tables);
+	while (!(fits = size <= max && tables->size <= max - size)) {
+		file = size <= max ? unwind_tables__pick_unmapped(tables) : NULL;
 		if (!file)
 			break;
 		unwind_tables__drop(tables, file);
 	}
-	if (!fits)
+	if (fits)
+		tables->size += size;
+	else
 		tables->no_room++;
 	mutex_unlock(&tables->lock);
 
@@ -98,4 +112,30 @@ void unwind_tables__get_state(struct unwind_tables *tables, struct unwind_tables
 		.global		= tables->global,
 	};
 	mutex_unlock(&tables->lock);
+}
+
+/**
+ * unwind_tables__kernel_bytes - How much memory do the tables take in the kernel?
+ * @tables:	From unwind_tables__start()
+ *
+ * Tables of files that cannot be opened any more cannot be removed. The kernel removes the
+ * least recently used table of an event when these exceed 1 GiB.
+ *
+ * Return: The number of bytes, 0 if it is not known.
+ */
+u64 unwind_tables__kernel_bytes(const struct unwind_tables *tables)
+{
+	char path[PATH_MAX], line[128];
+	u64 bytes = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/self/fdinfo/%d", procfs__mountpoint(), tables->fd);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "unwind_table_bytes: %" SCNu64, &bytes) == 1)
+			break;
+	}
+	if (file)
+		fclose(file);
+	return bytes;
 }

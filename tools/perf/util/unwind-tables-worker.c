@@ -59,15 +59,21 @@ static bool is_job_stopped(const void *arg)
 	return job->is_late || unwind_tables__is_stopped(job->tables);
 }
 
-static int get_table(struct unwind_tables *tables, struct sframe_table *table, int fd)
+static int get_table(struct unwind_tables *tables, struct sframe_table *table, int fd,
+		     const struct stat *st)
 {
 	struct unwind_tables_job job = {
 		.tables	= tables,
 		.end	= thread_seconds() + FILE_SECONDS,
 	};
+	enum sframe_cache_use cache = tables->opts.cache;
 	int err;
 
-	err = sframe_table__get(table, fd, tables->opts.cache, is_job_stopped, &job);
+	/* The cache of the system is for all users. */
+	if (tables->opts.serve && !(st->st_mode & S_IROTH))
+		cache = SFRAME_CACHE_KEEP;
+
+	err = sframe_table__get(table, fd, cache, is_job_stopped, &job);
 
 	return err == -EINTR && job.is_late ? -ETIME : err;
 }
@@ -90,7 +96,8 @@ static bool is_out_of_time(struct unwind_tables *tables)
 static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file,
 			const struct unwind_tables_clock *clock)
 {
-	bool own = false, claimed = false, shared = false, refused = false, none;
+	bool own = false, claimed = false, shared = false, reserved = false;
+	bool refused = false, none;
 	struct timespec old = file->ctime;
 	struct unwind_tables_real real;
 	struct sframe_table table = { };
@@ -99,13 +106,23 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	int fd, err;
 	u64 time;
 
-	fd = is_out_of_time(tables) ? -ETIME : unwind_tables_file__open(file, &st);
+	fd = is_out_of_time(tables) ? -ETIME : unwind_tables_file__open(file, tables->opts.serve, &st);
 	err = fd < 0 ? fd : 0;
+
+	/* A service only wants to know whether it has changed. */
+	if (err && file->supplied)
+		return;
 
 	/* A worker has looked at this file before, and it has not changed. */
 	if (!err && !file->gone && old.tv_sec && is_same_time(&old, &st.st_ctim)) {
 		close(fd);
 		return;
+	}
+
+	if (file->supplied) {
+		mutex_lock(&tables->lock);
+		unwind_tables__uncount(tables, file);
+		mutex_unlock(&tables->lock);
 	}
 
 	if (!err) {
@@ -120,9 +137,11 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	if (!err && !shared)
 		own = elf_deps__has_sframe(fd);
 	if (!err && !shared && !own)
-		err = get_table(tables, &table, fd);
-	if (!err && !shared && !own && !unwind_tables__make_room(tables, table.size))
-		err = -ENOSPC;
+		err = get_table(tables, &table, fd, &st);
+	if (!err && !shared && !own) {
+		reserved = unwind_tables__make_room(tables, table.size);
+		err = reserved ? 0 : -ENOSPC;
+	}
 	if (!err && !shared && !own) {
 		err = unwind_tables__supply(tables, fd, table.data, table.size);
 		refused = err;
@@ -149,11 +168,12 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		pr_debug2("Unwind table for %s: %zu bytes%s\n", file->path, table.size,
 			  table.cached ? ", from the cache" : "");
 		tables->supplied++;
-		tables->size += table.size;
 		tables->cached += table.cached;
 	}
+	if (reserved && err)
+		tables->size -= table.size;
 	if (claimed)
-		unwind_tables__release_real(tables, &real, !err && !own);
+		unwind_tables__release_real(tables, &real, !err && !own, table.size);
 	tables->stored += table.stored;
 	tables->cpu_seconds += thread_seconds() - start;
 	if (fd >= 0)
@@ -170,6 +190,9 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	 */
 	file->gone = err == -ENOENT;
 	file->supplied = !err && !own;
+	file->has_real = file->supplied && (claimed || shared);
+	if (file->has_real)
+		file->real = real;
 	file->size = file->supplied || err == -ENOSPC ? table.size : 0;
 	if (fd >= 0)
 		file->ctime = st.st_ctim;
@@ -183,30 +206,56 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 }
 
 /*
- * Remove the table of a file. If the file cannot be opened any more, the kernel keeps the
- * table until it needs room.
+ * The kernel does not use the table of @file any more, or will lose it. Returns false if
+ * others share the table. The caller holds the lock.
  */
-static void drop_table(struct unwind_tables *tables, const struct unwind_tables_file *file)
+static bool uncount(struct unwind_tables *tables, struct unwind_tables_file *file)
 {
-	struct unwind_tables_real real;
-	bool is_overlay = false;
+	u64 bytes = file->size;
+
+	if (file->has_real && !unwind_tables__unuse_real(tables, &file->real, &bytes))
+		return false;
+
+	tables->supplied--;
+	tables->size -= bytes;
+	return true;
+}
+
+/* The same, if the table is left to the kernel, which removes it when it needs room. */
+void unwind_tables__uncount(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	if (uncount(tables, file) && file->has_real)
+		unwind_tables__release_real(tables, &file->real, /*supplied=*/false, 0);
+	file->has_real = false;
+	file->supplied = false;
+	file->size = 0;
+}
+
+/* Remove the table of a file, unless others share it. */
+static void drop_table(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
 	struct stat st;
+	bool is_last;
 	int fd;
 
-	fd = unwind_tables_file__open(file, &st);
+	mutex_lock(&tables->lock);
+	is_last = uncount(tables, file);
+	tables->dropped += is_last;
+	mutex_unlock(&tables->lock);
+	if (!is_last)
+		return;
+
+	fd = unwind_tables_file__open(file, tables->opts.serve, &st);
 	if (fd >= 0) {
-		is_overlay = unwind_tables__is_overlay(fd, &st, &real);
 		unwind_tables__supply(tables, fd, NULL, 0);
 		close(fd);
 	}
 
-	mutex_lock(&tables->lock);
-	if (is_overlay)
-		unwind_tables__release_real(tables, &real, /*supplied=*/false);
-	tables->supplied--;
-	tables->size -= file->size;
-	tables->dropped++;
-	mutex_unlock(&tables->lock);
+	if (file->has_real) {
+		mutex_lock(&tables->lock);
+		unwind_tables__release_real(tables, &file->real, /*supplied=*/false, 0);
+		mutex_unlock(&tables->lock);
+	}
 }
 
 /* Remove the table of @file now. The caller is a worker, and holds the lock. */
@@ -218,14 +267,17 @@ void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file
 	file->path = NULL;
 	file->name = NULL;
 	file->map_path = NULL;
+	tables->nr_remote += file->is_remote;
 	mutex_unlock(&tables->lock);
 
 	drop_table(tables, &copy);
 
 	mutex_lock(&tables->lock);
+	tables->nr_remote -= file->is_remote;
 	file->state = FILE_DONE;
 	file->drop = false;
 	file->supplied = false;
+	file->has_real = false;
 	file->size = 0;
 	file->ctime = (struct timespec) { };
 	/* It was mapped meanwhile. */
@@ -265,6 +317,8 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	file->ctime = copy.ctime;
 	file->supplied = copy.supplied;
 	file->size = copy.size;
+	file->has_real = copy.has_real;
+	file->real = copy.real;
 	file->gone = copy.gone;
 	tables->nr_remote -= file->is_remote;
 	if (file->path && !file->supplied)

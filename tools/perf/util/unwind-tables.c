@@ -113,7 +113,6 @@ static struct unwind_tables *new_tables(struct evlist *evlist, const struct evse
 	tables->finding = opts->command;
 	tables->scanning = opts->scan;
 	tables->nr_scans = opts->scan;
-	clock_gettime(CLOCK_MONOTONIC, &tables->started);
 	mutex_init(&tables->lock);
 	cond_init(&tables->work);
 	cond_init(&tables->idle);

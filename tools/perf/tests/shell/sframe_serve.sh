@@ -131,7 +131,7 @@ test_second_service() {
 
 # A session finds what the service has made.
 test_session() {
-  perf --buildid-dir "${dir}/own" record -v -B -e cpu-clock:u --call-graph fp,defer \
+  perf --buildid-dir "${dir}/own" record -v -e cpu-clock:u --call-graph fp,defer \
     -o "${data}" -- "${program}" -c "${loop}" 1 > "${dir}/log" 2>&1 || fail "cannot record"
   grep '^Unwind tables:' "${dir}/log" || fail "the session has no tables"
   if find "${dir}/own/.sframe" -type f 2> /dev/null | grep -q .
@@ -201,11 +201,15 @@ test_killed() {
 test_not_root() {
   stop_service
   command -v setpriv > /dev/null || return 0
+  mkdir "${dir}/other"
+  chown 65534:65534 "${dir}/other"
   if setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \
      timeout 20 "$(command -v perf)" sframe serve --run-dir "${dir}/other" > "${dir}/log" 2>&1
   then
     fail "a service without privileges runs"
   fi
+  grep -q 'CAP_PERFMON\|Cannot open events' "${dir}/log" ||
+    fail "a service without privileges gives no reason: $(cat "${dir}/log")"
 }
 
 # What others can write to says nothing.
