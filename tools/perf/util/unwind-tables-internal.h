@@ -18,6 +18,7 @@
 
 struct evsel;
 struct hashmap;
+struct unwind_tables_real;
 
 /* Hints for EPERM, for tables and for ring buffers */
 #define TABLE_LIMITS	"see RLIMIT_MEMLOCK"
@@ -34,30 +35,6 @@ enum unwind_tables_file_state {
 	FILE_BUSY,
 	FILE_DONE,
 	FILE_REFUSED,
-};
-
-/**
- * struct unwind_tables_real - A file below overlays
- * @ino:	Its inode number, which the overlay shows
- * @size:	Its size
- * @mtime:	Time of its last write
- * @ctime:	Time of its last change
- * @supplied:	Its table was supplied; otherwise a worker is making it
- * @users:	Files of overlays that share the table
- * @bytes:	Size of the table
- *
- * An overlay has its own device number, and does not show the device below it. So
- * perf compares these members instead. If files below two overlays agree in all of
- * them, perf takes them for the same file.
- */
-struct unwind_tables_real {
-	ino_t		ino;
-	off_t		size;
-	struct timespec	mtime;
-	struct timespec	ctime;
-	bool		supplied;
-	unsigned int	users;
-	u64		bytes;
 };
 
 /**
@@ -83,8 +60,7 @@ struct unwind_tables_real {
  * @drop:	Its table is to be removed
  * @is_recalled: An earlier session of the command had mapped it, and nobody has in this one
  * @checked:	Number of the scan in which a service last looked whether it has changed
- * @real:	The file below an overlay
- * @has_real:	It has a table below an overlay, which it may share: that of @real
+ * @real:	Whose table it has, and may share, if it is on an overlay; or NULL
  *
  * The lock of &struct unwind_tables protects all members. A worker has a copy, and
  * has taken over the strings. If there are strings while @state is FILE_BUSY, the
@@ -109,8 +85,31 @@ struct unwind_tables_file {
 	bool				drop;
 	bool				is_recalled;
 	unsigned int			checked;
-	struct unwind_tables_real	real;
-	bool				has_real;
+	struct unwind_tables_real	*real;
+};
+
+/**
+ * struct unwind_tables_real - A file below overlays
+ * @ino:	Its inode number, which the overlay shows
+ * @size:	Its size
+ * @mtime:	Time of its last write
+ * @ctime:	Time of its last change
+ * @supplied:	Its table was supplied; otherwise a worker is making it
+ * @users:	Files of overlays that share the table
+ * @bytes:	Size of the table
+ *
+ * An overlay has its own device number, and does not show the device below it. So
+ * perf compares these members instead. If files below two overlays agree in all of
+ * them, perf takes them for the same file.
+ */
+struct unwind_tables_real {
+	ino_t		ino;
+	off_t		size;
+	struct timespec	mtime;
+	struct timespec	ctime;
+	bool		supplied;
+	unsigned int	users;
+	u64		bytes;
 };
 
 struct unwind_tables_device {
@@ -305,6 +304,8 @@ int unwind_tables__claim_real(struct unwind_tables *tables,
 void unwind_tables__release_real(struct unwind_tables *tables,
 				 const struct unwind_tables_real *real, bool supplied,
 				 u64 bytes);
+struct unwind_tables_real *unwind_tables__find_real(const struct unwind_tables *tables,
+						    const struct unwind_tables_real *real);
 bool unwind_tables__unuse_real(struct unwind_tables *tables,
 			       const struct unwind_tables_real *real, u64 *bytes);
 

@@ -114,6 +114,18 @@ void unwind_tables__release_real(struct unwind_tables *tables,
 }
 
 /*
+ * What is remembered of a file. It stays until nobody uses the table. The caller holds the
+ * lock.
+ */
+struct unwind_tables_real *unwind_tables__find_real(const struct unwind_tables *tables,
+						    const struct unwind_tables_real *real)
+{
+	struct unwind_tables_real *known;
+
+	return hashmap__find(tables->by_real, real, &known) ? known : NULL;
+}
+
+/*
  * A file with this table is not mapped any more. Returns true if that was the last one. Then
  * @bytes gets the size of the table, others wait for it, and the caller must call
  * unwind_tables__release_real(). The caller holds the lock.
@@ -121,10 +133,10 @@ void unwind_tables__release_real(struct unwind_tables *tables,
 bool unwind_tables__unuse_real(struct unwind_tables *tables,
 			       const struct unwind_tables_real *real, u64 *bytes)
 {
-	struct unwind_tables_real *known;
+	struct unwind_tables_real *known = unwind_tables__find_real(tables, real);
 
 	*bytes = 0;
-	if (!hashmap__find(tables->by_real, real, &known))
+	if (!known)
 		return true;
 	if (known->users > 1) {
 		known->users--;

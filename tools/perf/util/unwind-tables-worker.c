@@ -174,6 +174,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		tables->size -= table.size;
 	if (claimed)
 		unwind_tables__release_real(tables, &real, !err && !own, table.size);
+	file->real = (claimed || shared) && !err && !own ?
+		     unwind_tables__find_real(tables, &real) : NULL;
 	tables->stored += table.stored;
 	tables->cpu_seconds += thread_seconds() - start;
 	if (fd >= 0)
@@ -190,9 +192,6 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	 */
 	file->gone = err == -ENOENT;
 	file->supplied = !err && !own;
-	file->has_real = file->supplied && (claimed || shared);
-	if (file->has_real)
-		file->real = real;
 	file->size = file->supplied || err == -ENOSPC ? table.size : 0;
 	if (fd >= 0)
 		file->ctime = st.st_ctim;
@@ -213,7 +212,7 @@ static bool uncount(struct unwind_tables *tables, struct unwind_tables_file *fil
 {
 	u64 bytes = file->size;
 
-	if (file->has_real && !unwind_tables__unuse_real(tables, &file->real, &bytes))
+	if (file->real && !unwind_tables__unuse_real(tables, file->real, &bytes))
 		return false;
 
 	tables->supplied--;
@@ -224,9 +223,9 @@ static bool uncount(struct unwind_tables *tables, struct unwind_tables_file *fil
 /* The same, if the table is left to the kernel, which removes it when it needs room. */
 void unwind_tables__uncount(struct unwind_tables *tables, struct unwind_tables_file *file)
 {
-	if (uncount(tables, file) && file->has_real)
-		unwind_tables__release_real(tables, &file->real, /*supplied=*/false, 0);
-	file->has_real = false;
+	if (uncount(tables, file) && file->real)
+		unwind_tables__release_real(tables, file->real, /*supplied=*/false, 0);
+	file->real = NULL;
 	file->supplied = false;
 	file->size = 0;
 }
@@ -251,9 +250,9 @@ static void drop_table(struct unwind_tables *tables, struct unwind_tables_file *
 		close(fd);
 	}
 
-	if (file->has_real) {
+	if (file->real) {
 		mutex_lock(&tables->lock);
-		unwind_tables__release_real(tables, &file->real, /*supplied=*/false, 0);
+		unwind_tables__release_real(tables, file->real, /*supplied=*/false, 0);
 		mutex_unlock(&tables->lock);
 	}
 }
@@ -277,7 +276,7 @@ void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file
 	file->state = FILE_DONE;
 	file->drop = false;
 	file->supplied = false;
-	file->has_real = false;
+	file->real = NULL;
 	file->size = 0;
 	file->ctime = (struct timespec) { };
 	/* It was mapped meanwhile. */
@@ -317,7 +316,6 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	file->ctime = copy.ctime;
 	file->supplied = copy.supplied;
 	file->size = copy.size;
-	file->has_real = copy.has_real;
 	file->real = copy.real;
 	file->gone = copy.gone;
 	tables->nr_remote -= file->is_remote;

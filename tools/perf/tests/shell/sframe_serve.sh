@@ -30,6 +30,20 @@ min_with=95
 max_without=50
 min_samples=100
 
+# A service spends 10 seconds of CPU time on a file at most, which a slow machine exceeds.
+fill_cache() {
+  local files
+
+  files="$(realpath "$(command -v perf)")
+$("${program}" -c '
+files = {line.split()[5] for line in open("/proc/self/maps")
+         if line.split()[1][2] == "x" and len(line.split()) == 6 and "/" in line}
+print("\n".join(sorted(files)))')"
+  # shellcheck disable=SC2086
+  perf --buildid-dir "${dir}/cache" sframe build ${files} > "${dir}/log" 2>&1 ||
+    give_up "cannot make tables: $(cat "${dir}/log")"
+}
+
 stop_service() {
   [ -n "${service}" ] || return 0
   kill "${1:--TERM}" "${service}" 2> /dev/null || true
@@ -134,7 +148,7 @@ test_session() {
   perf --buildid-dir "${dir}/own" record -v -e cpu-clock:u --call-graph fp,defer \
     -o "${data}" -- "${program}" -c "${loop}" 1 > "${dir}/log" 2>&1 || fail "cannot record"
   grep '^Unwind tables:' "${dir}/log" || fail "the session has no tables"
-  if find "${dir}/own/.sframe" -type f 2> /dev/null | grep -q .
+  if find "${dir}/own/.sframe" -type f ! -path '*/commands/*' 2> /dev/null | grep -q .
   then
     cat "${dir}/log"
     fail "the session has made tables itself"
@@ -223,6 +237,7 @@ test_foreign_dir() {
 }
 
 check_support
+fill_cache
 test_immediate
 test_status
 test_second_service

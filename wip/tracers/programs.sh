@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Debian's own programs, as scripts/bench/ records them in a guest: what they do, and what they
+# find ready.  Source it after lib.sh.  A script that is called with --workload PROGRAM must
+# call "workload PROGRAM".
+
+postgres=/usr/lib/postgresql/15/bin
+work=/tmp/work
+
+# command PROGRAM: sets argv to some seconds of it, native about half a second.  perf runs
+# the program itself where it can: of what a shell had mapped before it became the
+# program, perf's unwinder of copies keeps the addresses, and fails.
+command()
+{
+	argv=("$0" --workload "$1")
+	case $1 in
+	sqlite3)
+		argv=(/usr/bin/sqlite3 :memory:
+			'create table t(a integer, b text);
+			 with recursive c(x) as (select 1 union all select x + 1 from c where x < 25000)
+			 insert into t select x, hex(x * 7919 % 10007) from c;
+			 create index i on t(b);
+			 select count(*), sum(a), b from t group by b order by 2 desc limit 5;') ;;
+	git)	argv=(/usr/bin/git -C "$work/repo" log -p --stat -M -C) ;;
+	cc1)	argv=("$(gcc -print-prog-name=cc1)" -quiet -O1 -I/usr/include
+			-imultiarch x86_64-linux-gnu "$SCRIPTS/bench/stackcmp/stackrec.c" -o /dev/null) ;;
+	cc1plus)
+		argv=("$(gcc -print-prog-name=cc1plus)" -quiet -O1 -D_GNU_SOURCE
+			-imultiarch x86_64-linux-gnu -ftemplate-depth=4000 "$work/deep.cc"
+			-o /dev/null) ;;
+	python3)
+		argv=(/usr/bin/python3 -S -c '
+import json, re
+for n in range(40):
+    data = {str(i): [i, str(i * n), {"x": i % 7}] for i in range(600)}
+    text = json.dumps(data, sort_keys=True)
+    assert json.loads(text) == data
+    re.findall(r"(\d+)\D+(\d+)", text)
+    sorted(data.items(), key=lambda kv: kv[1][1])') ;;
+	perl)	# shellcheck disable=SC2016 # They are variables of perl.
+		argv=(/usr/bin/perl -e '
+sub walk { my ($t, $d) = @_; return $d ? walk($t->[0], $d - 1) + walk($t->[1], $d - 1) : 1 }
+sub tree { my $d = shift; return $d ? [tree($d - 1), tree($d - 1)] : 0 }
+for my $n (1 .. 6) {
+    walk(tree(12), 12);
+    my %h = map { $_ * 7919 % 10007 => "x$_" } 1 .. 8000;
+    my @k = sort { $h{$a} cmp $h{$b} } keys %h;
+    my $s = join(",", @k);
+    $s =~ s/(\d+),(\d+)/$2:$1/g;
+}') ;;
+	g++)	argv=(/usr/bin/g++ -O1 -o "$work/words" "$work/words.cc") ;;
+	redis-server)
+		argv=(/usr/bin/redis-server --port 0 --unixsocket /tmp/redis.sock --save ''
+			--dir /tmp) ;;
+	lua5.4)
+		argv=(/usr/bin/lua5.4 -e '
+local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end
+local t = {}
+for i = 1, 20000 do t[i] = tostring((i * 7919) % 10007) end
+table.sort(t)
+string.rep("abc", 20000):gsub("b", function(c) return c:upper() end)
+print(fib(21))') ;;
+	esac
+}
+
+# workload PROGRAM: a server and its clients.
+workload()
+{
+	case $1 in
+	postgres)
+		as_postgres "$postgres/pg_ctl -D /tmp/pg/data -w -t 120 -l /tmp/pg/log \
+			-o '-k /tmp -h \"\" -c fsync=off -c jit=off' start"
+		as_postgres "pgbench -h /tmp -n -c 2 -T ${PG_SECONDS:-3} -f $work/query.sql bench"
+		as_postgres "$postgres/pg_ctl -D /tmp/pg/data -m fast -w stop" ;;
+	esac > /dev/null 2>&1
+}
+
+# clients PROGRAM: those of a server that perf runs itself.  Each time it is there they
+# have their requests, and end it.
+clients()
+{
+	case $1 in
+	redis-server)
+		while :; do
+			until redis-cli -s /tmp/redis.sock ping; do
+				sleep 0.2
+			done
+			redis-benchmark -s /tmp/redis.sock -n 2000 -c 10 -q \
+				-t set,get,lpush,lrange_300,zadd
+			redis-cli -s /tmp/redis.sock shutdown nosave || :
+		done ;;
+	esac > /dev/null 2>&1
+}
+
+as_postgres()
+{
+	setpriv --reuid=postgres --regid=postgres --init-groups bash -c "$1"
+}
+
+write_query()
+{
+	cat > "$work/query.sql" <<'SQL'
+select a.bid, count(*), sum(a.abalance), md5(string_agg(a.aid::text, ','))
+  from pgbench_accounts a join pgbench_branches b using (bid)
+ where a.aid % 97 = 3 group by a.bid order by 2;
+select count(*) from (select aid, row_number() over (order by aid desc) from pgbench_accounts
+ where aid between 100 and 2000) s;
+SQL
+}
+
+# What a workload finds ready
+prepare()
+{
+	case $1 in
+	postgres)
+		mkdir -p /tmp/pg
+		chown postgres /tmp/pg
+		as_postgres "$postgres/initdb -D /tmp/pg/data -A trust -N" > /dev/null
+		as_postgres "$postgres/pg_ctl -D /tmp/pg/data -w -t 120 -l /tmp/pg/log \
+			-o '-k /tmp -h \"\" -c fsync=off' start" > /dev/null
+		as_postgres "psql -h /tmp -c 'create database bench' postgres" > /dev/null
+		as_postgres "pgbench -h /tmp -i -q -s 1 bench" > /dev/null 2>&1
+		as_postgres "$postgres/pg_ctl -D /tmp/pg/data -m fast -w stop" > /dev/null
+		write_query ;;
+	esac
+}
+
+# prepare_files: the directory $work, with what git and compilers are given
+prepare_files()
+{
+	mkdir -p "$work"
+	chmod 777 "$work"
+	cd "$work" || return
+	export HOME=$work GIT_PAGER=cat
+	git init -q repo
+	git -C repo config user.name nobody
+	git -C repo config user.email nobody@localhost
+	for ((i = 1; i <= 25; i++)); do
+		for f in user found sframe deferred; do
+			sed -n "1,$((i * 30))p" "$LINUX/kernel/unwind/$f.c" |
+				sed "s/unwind/unwind$((i % 3))/" > "repo/$f$((i % 2)).c"
+		done
+		git -C repo add .
+		git -C repo commit -q -m "number $i"
+	done
+	# Templates that the compiler instantiates recursively, 700 deep.
+	cat > deep.cc <<'CC'
+template<int N> struct deep {
+	static constexpr long f(long x) { return deep<N - 1>::f(x * 3 + N) ^ N; }
+};
+template<> struct deep<0> { static constexpr long f(long x) { return x; } };
+#include <map>
+#include <regex>
+#include <string>
+long g(long x)
+{
+	std::map<std::string, std::regex> m;
+	m.emplace("x", std::regex("a(b|c)*d"));
+	return deep<700>::f(x) + m.size();
+}
+CC
+	# What the compiler, the assembler and the linker take some time for
+	cat > words.cc <<'CC'
+#include <cstdio>
+#include <map>
+#include <string>
+int main()
+{
+	std::map<std::string, int> words;
+	char word[100];
+	while (std::scanf("%99s", word) == 1)
+		words[word]++;
+	for (auto &[key, number] : words)
+		std::printf("%d %s\n", number, key.c_str());
+}
+CC
+}
