@@ -742,7 +742,9 @@ static const struct option sframe_options[] = {
 	OPT_END()
 };
 
-static const char * const sframe_subcommands[] = { "build", "show", "check", "cache", "serve", NULL };
+static const char * const sframe_subcommands[] = {
+	"build", "show", "check", "cache", "serve", NULL
+};
 
 int cmd_sframe(int argc, const char **argv)
 {

@@ -61,7 +61,8 @@ bool unwind_tables__is_overlay(int fd, const struct stat *st, struct unwind_tabl
  * Claim a file, unless it has a table below another overlay. While another worker makes
  * its table, wait for that.
  *
- * Return: 0, -EEXIST if it has a table, which the caller then uses, too, -EINTR if the session ends, or -ENOMEM. After
+ * Return: 0, -EEXIST if it has a table, which the caller then uses, too, -EINTR if the
+ *	   session ends, or -ENOMEM. After
  *	   0, the caller must call unwind_tables__release_real().
  */
 int unwind_tables__claim_real(struct unwind_tables *tables,

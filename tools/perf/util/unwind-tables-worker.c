@@ -70,7 +70,7 @@ static int get_table(struct unwind_tables *tables, struct sframe_table *table, i
 	int err;
 
 	/* The cache of the system is for all users. */
-	if (tables->opts.serve && !(st->st_mode & S_IROTH))
+	if (tables->opts.serve && !(st->st_mode & 0004))
 		cache = SFRAME_CACHE_KEEP;
 
 	err = sframe_table__get(table, fd, cache, is_job_stopped, &job);
@@ -106,7 +106,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	int fd, err;
 	u64 time;
 
-	fd = is_out_of_time(tables) ? -ETIME : unwind_tables_file__open(file, tables->opts.serve, &st);
+	fd = is_out_of_time(tables) ? -ETIME :
+	     unwind_tables_file__open(file, tables->opts.serve, &st);
 	err = fd < 0 ? fd : 0;
 
 	/* A service only wants to know whether it has changed. */
