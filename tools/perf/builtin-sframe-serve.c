@@ -33,7 +33,6 @@
 #include "util/evlist.h"
 #include "util/sframe-cache.h"
 #include "util/target.h"
-#include "util/units.h"
 #include "util/unwind-tables.h"
 #include "util/util.h"
 
@@ -264,13 +263,6 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 
 int cmd_sframe_serve(int argc, const char **argv)
 {
-	static struct parse_tag tags[] = {
-		{ .tag = 'B', .mult = 1 },
-		{ .tag = 'K', .mult = 1 << 10 },
-		{ .tag = 'M', .mult = 1 << 20 },
-		{ .tag = 'G', .mult = 1 << 30 },
-		{ .tag = 0 },
-	};
 	struct unwind_tables_opts opts = {
 		.is_done	= is_done,
 		.is_wanted	= true,
@@ -314,8 +306,7 @@ int cmd_sframe_serve(int argc, const char **argv)
 	if (status)
 		return show_status(run_dir);
 
-	opts.max_size = parse_tag_value(size, tags);
-	if (opts.max_size == (unsigned long)-1) {
+	if (sframe_cache__parse_size(size, &opts.max_size)) {
 		pr_err("--max-size takes a number and one of B, K, M, G\n");
 		return -1;
 	}

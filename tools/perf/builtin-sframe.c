@@ -678,13 +678,6 @@ static int cmd_sframe_cache(int argc, const char **argv)
 	struct sframe_cache_sum sum = { };
 	unsigned int older = UINT_MAX;
 	const char *max_size = NULL;
-	static struct parse_tag tags[] = {
-		{ .tag = 'B', .mult = 1 },
-		{ .tag = 'K', .mult = 1 << 10 },
-		{ .tag = 'M', .mult = 1 << 20 },
-		{ .tag = 'G', .mult = 1 << 30 },
-		{ .tag = 0 },
-	};
 	const struct option options[] = {
 	OPT_UINTEGER(0, "older", &older, "prune: remove tables not used for this many days"),
 	OPT_STRING(0, "max-size", &max_size, "size[BKMG]",
@@ -715,8 +708,7 @@ static int cmd_sframe_cache(int argc, const char **argv)
 			       sum.nr, sum.size, sum.nr_stale, buildid_dir);
 	} else if (!strcmp(what, "prune")) {
 		if (max_size) {
-			prune.max_size = parse_tag_value(max_size, tags);
-			if (prune.max_size == (unsigned long)-1) {
+			if (sframe_cache__parse_size(max_size, &prune.max_size)) {
 				pr_err("--max-size takes a number and one of B, K, M, G\n");
 				return -1;
 			}

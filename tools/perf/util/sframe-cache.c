@@ -609,13 +609,13 @@ int sframe_cache__purge(void)
 }
 
 /**
- * sframe_cache__config - Set the limit for the size, or the cache of the system
- * @var:	Name of the variable
- * @value:	A number and one of B, K, M, G, or a directory
+ * sframe_cache__parse_size - Parse the size of tables
+ * @str:	A number and one of B, K, M, G
+ * @size:	Receives the size in bytes
  *
- * Return: 0; -1 - @value is not a size or no absolute path, or memory is lacking.
+ * Return: 0; -EINVAL - @str is not a size.
  */
-int sframe_cache__config(const char *var, const char *value)
+int sframe_cache__parse_size(const char *str, u64 *size)
 {
 	static struct parse_tag tags[] = {
 		{ .tag = 'B', .mult = 1 },
@@ -624,8 +624,24 @@ int sframe_cache__config(const char *var, const char *value)
 		{ .tag = 'G', .mult = 1 << 30 },
 		{ .tag = 0 },
 	};
-	unsigned long size;
+	unsigned long bytes = parse_tag_value(str, tags);
 
+	if (bytes == (unsigned long)-1)
+		return -EINVAL;
+
+	*size = bytes;
+	return 0;
+}
+
+/**
+ * sframe_cache__config - Set the limit for the size, or the cache of the system
+ * @var:	Name of the variable
+ * @value:	A number and one of B, K, M, G, or a directory
+ *
+ * Return: 0; -1 - @value is not a size or no absolute path, or memory is lacking.
+ */
+int sframe_cache__config(const char *var, const char *value)
+{
 	if (!strcmp(var, "sframe.system-cache")) {
 		if (!value || value[0] != '/') {
 			pr_err("sframe.system-cache: not an absolute path\n");
@@ -638,11 +654,9 @@ int sframe_cache__config(const char *var, const char *value)
 	if (strcmp(var, "sframe.cache-size"))
 		return 0;
 
-	size = parse_tag_value(value, tags);
-	if (size == (unsigned long)-1) {
+	if (sframe_cache__parse_size(value, &sframe_cache_size)) {
 		pr_err("sframe.cache-size: not a size: %s\n", value);
 		return -1;
 	}
-	sframe_cache_size = size;
 	return 0;
 }

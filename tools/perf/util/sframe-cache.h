@@ -73,6 +73,7 @@ int sframe_cache__prune(struct sframe_cache_prune *prune);
 int sframe_cache__purge(void);
 int sframe_cache__open_sub_dir(const char *name, bool create);
 void sframe_cache__limit(void);
+int sframe_cache__parse_size(const char *str, u64 *size);
 int sframe_cache__config(const char *var, const char *value);
 
 #endif /* __PERF_SFRAME_CACHE_H */

@@ -44,6 +44,7 @@ static FILE *open_list(const char *command)
 	int dir = sframe_cache__open_sub_dir(SFRAME_CACHE_COMMANDS, /*create=*/false), fd;
 	struct stat st;
 	char name[8];
+	FILE *file;
 
 	if (dir < 0)
 		return NULL;
@@ -59,7 +60,10 @@ static FILE *open_list(const char *command)
 		return NULL;
 	}
 
-	return fdopen(fd, "r");
+	file = fdopen(fd, "r");
+	if (!file)
+		close(fd);
+	return file;
 }
 
 /**

@@ -258,8 +258,9 @@ static void drop_table(struct unwind_tables *tables, struct unwind_tables_file *
 	}
 }
 
-/* Remove the table of @file now. The caller is a worker, and holds the lock. */
-void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file *file)
+/* The worker takes the strings. The caller holds the lock. */
+static struct unwind_tables_file begin(struct unwind_tables *tables,
+				       struct unwind_tables_file *file)
 {
 	struct unwind_tables_file copy = *file;
 
@@ -268,34 +269,53 @@ void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file
 	file->name = NULL;
 	file->map_path = NULL;
 	tables->nr_remote += file->is_remote;
-	mutex_unlock(&tables->lock);
+	return copy;
+}
 
-	drop_table(tables, &copy);
-
-	mutex_lock(&tables->lock);
-	tables->nr_remote -= file->is_remote;
+/*
+ * The worker gives the strings back: a service opens the file again, to remove the table,
+ * and the next session of a command may need its name. The caller holds the lock.
+ */
+static void end(struct unwind_tables *tables, struct unwind_tables_file *file,
+		struct unwind_tables_file *copy)
+{
 	file->state = FILE_DONE;
+	tables->nr_remote -= file->is_remote;
+	/* It was mapped meanwhile. */
+	if (file->path && !file->supplied)
+		unwind_tables__queue_file(tables, file);
+
+	if (!file->path && (tables->opts.serve || tables->opts.command)) {
+		file->path = copy->path;
+		file->name = copy->name;
+		file->map_path = copy->map_path;
+	} else {
+		free(copy->path);
+		free(copy->map_path);
+	}
+}
+
+/* Remove the table of @file now. The caller is a worker, and holds the lock. */
+void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	struct unwind_tables_file copy = begin(tables, file);
+
+	mutex_unlock(&tables->lock);
+	drop_table(tables, &copy);
+	mutex_lock(&tables->lock);
+
 	file->drop = false;
 	file->supplied = false;
 	file->real = NULL;
 	file->size = 0;
 	file->ctime = (struct timespec) { };
-	/* It was mapped meanwhile. */
-	if (file->path) {
-		free(copy.path);
-		free(copy.map_path);
-		unwind_tables__queue_file(tables, file);
-	} else {
-		file->path = copy.path;
-		file->name = copy.name;
-		file->map_path = copy.map_path;
-	}
+	end(tables, file, &copy);
 }
 
 static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file,
 		    const struct unwind_tables_clock *clock)
 {
-	struct unwind_tables_file copy = *file;
+	struct unwind_tables_file copy;
 
 	tables->nr_waiting--;
 	if (file->drop) {
@@ -303,34 +323,17 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 		return;
 	}
 
-	file->state = FILE_BUSY;
-	file->path = NULL;
-	file->name = NULL;
-	file->map_path = NULL;
-	tables->nr_remote += file->is_remote;
+	copy = begin(tables, file);
 	mutex_unlock(&tables->lock);
-
 	supply_file(tables, &copy, clock);
-
 	mutex_lock(&tables->lock);
-	file->state = FILE_DONE;
+
 	file->ctime = copy.ctime;
 	file->supplied = copy.supplied;
 	file->size = copy.size;
 	file->real = copy.real;
 	file->gone = copy.gone;
-	tables->nr_remote -= file->is_remote;
-	if (file->path && !file->supplied)
-		unwind_tables__queue_file(tables, file);
-	/* A service opens it again, to remove the table. The next session may need its name. */
-	if (!file->path && (tables->opts.serve || tables->opts.command)) {
-		file->path = copy.path;
-		file->name = copy.name;
-		file->map_path = copy.map_path;
-	} else {
-		free(copy.path);
-		free(copy.map_path);
-	}
+	end(tables, file, &copy);
 	if (file->is_command) {
 		file->is_command = false;
 		tables->command_left--;

@@ -30,12 +30,7 @@ open(sys.argv[1], "w").close()
 time.sleep(600)'
 
 test_cleanup() {
-  local mount
-
-  for mount in fuse merged1 merged2 overlays
-  do
-    ! mountpoint -q "${dir}/${mount}" 2> /dev/null || umount -l "${dir}/${mount}"
-  done
+  unmount fuse merged1 merged2 overlays
 }
 
 check_support() {
@@ -329,28 +324,7 @@ test_fuse() {
 
 # Two overlays above one file: one table is enough.
 test_overlay() {
-  local i options
-
-  mkdir "${dir}/overlays" "${dir}/merged1" "${dir}/merged2"
-  if ! mount -t tmpfs tmpfs "${dir}/overlays" 2> /dev/null
-  then
-    echo "Overlays are not tested: they require root"
-    return
-  fi
-  mkdir "${dir}/overlays/lower"
-  cp "${program}" "${dir}/overlays/lower/program"
-  for i in 1 2
-  do
-    mkdir "${dir}/overlays/upper${i}" "${dir}/overlays/work${i}"
-    options="lowerdir=${dir}/overlays/lower,upperdir=${dir}/overlays/upper${i}"
-    options="${options},workdir=${dir}/overlays/work${i}"
-    if ! mount -t overlay -o "${options}" overlay "${dir}/merged${i}" 2> /dev/null
-    then
-      echo "Overlays are not tested: the kernel has none"
-      return
-    fi
-  done
-
+  mount_overlays || return 0
   start_map "${dir}/merged1/program" "${dir}/merged2/program"
   "${record[@]}" -v -N -p $! -- timeout 60 "${BASH}" -c "${until}" bash \
     'is the same file as one below another overlay' "${dir}/log" > "${dir}/log" 2>&1 || true

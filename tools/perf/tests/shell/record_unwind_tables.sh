@@ -2,6 +2,8 @@
 # perf record hands the kernel unwind tables
 # SPDX-License-Identifier: GPL-2.0
 
+# shellcheck disable=SC2154 # The libraries set loop, share and err.
+
 set -e
 
 shelldir=$(dirname "$0")
@@ -18,17 +20,9 @@ record=(perf --buildid-dir "${dir}/cache" record -v -B -e cpu-clock:u -F 499
 # Whole stacks in percent: the minimum with tables, and the maximum without
 min_with=95
 max_without=50
-min_samples=100
 
 # A program as the distribution has built it
 program=/usr/bin/python3
-loop='
-import sys, time
-def work():
-    end = time.monotonic() + float(sys.argv[1])
-    while time.monotonic() < end:
-        sorted(range(2000), key=lambda x: -x)
-work()'
 # Uses a library that it maps after the start
 late='
 import sys, time, bz2
@@ -38,20 +32,6 @@ def work():
     while time.monotonic() < end:
         bz2.compress(data)
 work()'
-
-# Tables that have to be made may come late on a slow machine.
-fill_cache() {
-  local files
-
-  files=$("${program}" -c '
-import bz2, _bz2, sys
-files = {line.split()[5] for line in open("/proc/self/maps")
-         if line.split()[1][2] == "x" and len(line.split()) == 6 and "/" in line}
-print("\n".join(sorted(files)))')
-  # shellcheck disable=SC2086
-  perf --buildid-dir "${dir}/cache" sframe build ${files} > "${dir}/log" 2>&1 ||
-    give_up "cannot make tables: $(cat "${dir}/log")"
-}
 
 # What a command has started before gets its table, although nothing maps it this time.
 test_children() {
@@ -89,7 +69,7 @@ check_support() {
   "${program}" -c 'import bz2' 2> /dev/null || skip "there is no ${program} with bz2"
   callchain_deferred_supported
 
-  fill_cache
+  fill_cache "bz2, _bz2"
   "${record[@]}" --unwind-tables -- true > "${dir}/log" 2>&1 || give_up "cannot record"
   if grep -q '^WARNING: No unwind tables: the kernel does not support them' "${dir}/log"
   then
@@ -100,26 +80,6 @@ check_support() {
     cat "${dir}/log"
     give_up "no table was supplied"
   fi
-}
-
-# share_of WHAT: sets share, the percentage of stacks that reach the program's start
-share_of() {
-  perf script -i "${data}" -F comm,ip,sym > "${dir}/script" 2> "${dir}/log2" || {
-    cat "${dir}/log2"
-    give_up "$1: perf script"
-  }
-  samples=$(grep -c '^$' "${dir}/script" || true)
-  whole=$(awk '
-    NF == 0 { n += start; start = 0 }
-    $2 ~ /^(_start|__libc_start_main(@.*|_.*)?)$/ { start = 1 }
-    END { print n + start }' "${dir}/script")
-  echo "$1: ${samples} samples, ${whole} from the start of the program"
-  if [ "${samples}" -lt ${min_samples} ]
-  then
-    cat "${dir}/log"
-    give_up "$1: not enough samples"
-  fi
-  share=$((whole * 100 / samples))
 }
 
 check_with() {
@@ -171,7 +131,6 @@ test_without() {
     fail "cannot record without tables"
   share_of "without tables"
   ! grep -q '^Unwind tables:' "${dir}/log" || fail "--no-unwind-tables supplies tables"
-  # shellcheck disable=SC2154 # The library sets err.
   if [ ${err} = 0 ] && [ "${share}" -ge ${min_with} ]
   then
     skip "${program} has frame pointers or an SFrame section"

@@ -2,12 +2,16 @@
 # perf sframe serve gives tables to all tracers (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
+# shellcheck disable=SC2154 # The libraries set loop, share and err.
+
 set -e
 
 shelldir=$(dirname "$0")
 dir=$(mktemp -d /tmp/__perf_test.sframe_serve.XXXXX)
 # shellcheck source=lib/callchain_deferred.sh
 . "${shelldir}"/lib/callchain_deferred.sh
+# shellcheck source=lib/unwind_tables.sh
+. "${shelldir}"/lib/unwind_tables.sh
 
 # Others must not write to where root has its tables.
 chmod 755 "${dir}"
@@ -17,32 +21,10 @@ data="${dir}/perf.data"
 run_dir="${dir}/run"
 service=
 program=/usr/bin/python3
-loop='
-import sys, time
-def work():
-    end = time.monotonic() + float(sys.argv[1])
-    while time.monotonic() < end:
-        sorted(range(2000), key=lambda x: -x)
-work()'
 
 # Whole stacks in percent: the minimum with the service, and the maximum without
 min_with=95
 max_without=50
-min_samples=100
-
-# A service spends 10 seconds of CPU time on a file at most, which a slow machine exceeds.
-fill_cache() {
-  local files
-
-  files="$(realpath "$(command -v perf)")
-$("${program}" -c '
-files = {line.split()[5] for line in open("/proc/self/maps")
-         if line.split()[1][2] == "x" and len(line.split()) == 6 and "/" in line}
-print("\n".join(sorted(files)))')"
-  # shellcheck disable=SC2086
-  perf --buildid-dir "${dir}/cache" sframe build ${files} > "${dir}/log" 2>&1 ||
-    give_up "cannot make tables: $(cat "${dir}/log")"
-}
 
 stop_service() {
   [ -n "${service}" ] || return 0
@@ -53,6 +35,7 @@ stop_service() {
 
 test_cleanup() {
   stop_service -KILL
+  unmount merged1 merged2 overlays
 }
 
 status() {
@@ -93,33 +76,22 @@ check_support() {
   fi
 }
 
-# share_of WHAT: sets share, the percentage of immediate stacks that reach the start
-share_of() {
-  local samples whole
-
+# immediate_share WHAT [PROGRAM]: sets share, for immediate stacks of a perf without tables
+immediate_share() {
   perf --buildid-dir "${dir}/own" record -B -e cpu-clock:u -F 499 --call-graph fp \
-    -o "${data}" -- "${program}" -c "${loop}" 3 > "${dir}/log" 2>&1 ||
+    -o "${data}" -- "${2:-${program}}" -c "${loop}" 3 > "${dir}/log" 2>&1 ||
     give_up "$1: cannot record"
-  perf script -i "${data}" -F comm,ip,sym > "${dir}/script" 2> "${dir}/log" ||
-    give_up "$1: perf script"
-  samples=$(grep -c '^$' "${dir}/script" || true)
-  whole=$(awk '
-    NF == 0 { n += start; start = 0 }
-    $2 ~ /^(_start|__libc_start_main(@.*|_.*)?)$/ { start = 1 }
-    END { print n + start }' "${dir}/script")
-  echo "$1: ${samples} samples, ${whole} from the start of the program"
-  [ "${samples}" -ge ${min_samples} ] || give_up "$1: not enough samples"
-  share=$((whole * 100 / samples))
+  share_of "$1"
 }
 
 # Callchains that are not deferred, of a perf that supplies no tables
 test_immediate() {
-  share_of "without the service"
+  immediate_share "without the service"
   [ "${share}" -le ${max_without} ] ||
     skip "${program} has frame pointers or an SFrame section"
 
   start_service
-  share_of "with the service"
+  immediate_share "with the service"
   if [ "${share}" -lt ${min_with} ]
   then
     tail -n 40 "${dir}/script"
@@ -184,6 +156,55 @@ test_drop() {
   [ "$(number tables)" -gt 0 ] || fail "all tables were dropped"
 }
 
+# A file that is written to needs its table again.
+test_written() {
+  local before
+
+  stop_service
+  start_service --scan 1
+  cp "${program}" "${dir}/written"
+  before=$(number tables)
+  "${dir}/written" -c "${loop}" 600 &
+  pids="${pids} $!"
+  wait_for 60 more_than "${before}" || fail "no table for a file that will be written to"
+  stop_tasks
+  printf x >> "${dir}/written"
+
+  before=$(number 'from the cache')
+  "${dir}/written" -c "${loop}" 600 &
+  pids="${pids} $!"
+  wait_for 60 more_from_the_cache "${before}" || fail "no table for a file that was written to"
+  immediate_share "file that was written to" "${dir}/written"
+  [ "${share}" -ge ${min_with} ] || fail "written to: ${share}% of the stacks are whole"
+  stop_tasks
+}
+
+more_from_the_cache() {
+  [ "$(number 'from the cache')" -gt "$1" ]
+}
+
+# Of two overlays above one file, one is not used any more.
+test_overlays() {
+  local first
+
+  stop_service
+  mount_overlays || return 0
+  start_service --scan 1 --idle 0
+  "${dir}/merged1/program" -c "${loop}" 600 &
+  first=$!
+  pids="${pids} $!"
+  "${dir}/merged2/program" -c "${loop}" 600 &
+  pids="${pids} $!"
+  wait_for 60 grep -q 'is the same file as one below another overlay' "${dir}/service" ||
+    fail "two overlays above one file do not share its table"
+  kill "${first}"
+  # Some scans later the service knows that the first is not mapped.
+  sleep 5
+  immediate_share "the other overlay" "${dir}/merged2/program"
+  [ "${share}" -ge ${min_with} ] || fail "the other overlay: ${share}% of the stacks are whole"
+  stop_tasks
+}
+
 test_no_room() {
   stop_service
   perf sframe serve --run-dir "${run_dir}" --cpu 200 --max-size 200K > "${dir}/service" 2>&1 &
@@ -205,10 +226,10 @@ test_killed() {
   stop_service -KILL
   status > "${dir}/log" || rc=$?
   [ ${rc} = 3 ] || fail "the status of a killed service is ${rc}: $(cat "${dir}/log")"
-  share_of "after the service was killed"
+  immediate_share "after the service was killed"
   [ "${share}" -le ${max_without} ] || fail "${share}% of the stacks are still whole"
   start_service
-  share_of "with the next service"
+  immediate_share "with the next service"
   [ "${share}" -ge ${min_with} ] || fail "the next service: ${share}% of the stacks are whole"
 }
 
@@ -237,13 +258,15 @@ test_foreign_dir() {
 }
 
 check_support
-fill_cache
+fill_cache sys "$(command -v perf)"
 test_immediate
 test_status
 test_second_service
 test_session
 test_later
 test_drop
+test_written
+test_overlays
 test_no_room
 test_killed
 test_not_root
