@@ -7,7 +7,7 @@ BUILD ?= build
 
 .DEFAULT_GOAL := help
 .PHONY: help tree export kernel perf demo check check-debug check-fp \
-	check-mutants check-topics check-bare check-evidence check-export sweep vm bench clean
+	check-mutants check-topics check-bpf check-bare check-evidence check-export sweep vm bench clean
 
 help: ## this list
 	@echo 'The two that most people want:'
@@ -17,7 +17,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 		awk -F'|' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 	@echo
-	@echo 'Variables: CONFIG=orc|debug|fp|off (kernel; vm: not off), JOBS=N, BUILD=DIR,'
+	@echo 'Variables: CONFIG=orc|debug|fp|off|btf (kernel; vm: not off), JOBS=N, BUILD=DIR,'
 	@echo 'KERNEL_DEB=FILE (a saved linux-source-6.12 package), DEPS=skip.'
 	@echo 'Logs are in build/log.  Downloads are kept in ~/.cache/deferred-unwind.'
 
@@ -59,6 +59,9 @@ check-topics: ## does each topic build, and work with only what it needs?
 	@scripts/check/topics
 	@scripts/check/topics-alone
 
+check-bpf: ## BPF programs that request user stacks, on a kernel with BTF
+	@scripts/check/bpf
+
 check-bare: ## both commands of README in an empty Debian 12, in build/bare-root
 	@scripts/check/bare-root
 
@@ -72,11 +75,11 @@ bench: ## what it costs: instruction counts in a guest, write build/bench.txt
 	@scripts/bench/instructions
 
 # By name: a BUILD that was given may hold other files.
-BUILT := bare-root bare-root.bare bench bench.txt bisect demo dwarf-stacks ftrace-bytes \
+BUILT := bare-root bare-root.bare bench bench.txt bisect bpf-test demo dwarf-stacks ftrace-bytes \
 	kselftest-* libdw-agreement linux-base log mutants perf perf-damaged perf-mutants \
 	perf-test scale sframe-programs stock-perf sweep-tables sweep-tables-defer \
 	tables-cost topics trace-cmd unwind-host vdso whole-stacks \
-	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off
+	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off linux/.btf
 
 clean: ## remove what was built; build/linux and its commits stay
 	rm -rf --one-file-system $(addprefix $(BUILD)/,$(BUILT))

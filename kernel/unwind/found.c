@@ -531,7 +531,7 @@ static bool unwind_region_look_at_section(const struct vm_area_struct *vma, void
 	return unwind_region_section_in(data, vma);
 }
 
-/* As unwind_region_valid(), without the mmap lock. No mapping changes @seq meanwhile. */
+/* As unwind_region_valid(), without the mmap lock: see unwind_user_mm_period(). */
 static bool unwind_region_still_valid(struct unwind_region *old,
 				      const struct unwind_region *new)
 {
@@ -546,7 +546,7 @@ static bool unwind_region_still_valid(struct unwind_region *old,
 	mapped = unwind_user_look(old->elf.sframe_base, unwind_region_look_at_section,
 				  old, &seq);
 
-	return mapped == old->has_sframe;
+	return mapped == old->has_sframe && (mapped || unwind_user_mm_unlocked(seq));
 }
 
 /*
@@ -612,7 +612,7 @@ int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *regi
 	if (old) {
 		unwind_regions_copy(region, old, 0);
 	} else if (!look.code) {
-		ret = -ENOENT;
+		ret = unwind_user_mm_unlocked(seq->mm) ? -ENOENT : -EAGAIN;
 	} else if (!look.file) {
 		unwind_region_no_file(region, look.new.start, look.new.end);
 	} else {

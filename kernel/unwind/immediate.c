@@ -42,7 +42,6 @@
 #include <asm/unwind_user.h>
 
 #include "immediate.h"
-#include "mapping.h"
 #include "requests.h"
 #include "rules.h"
 #include "shared.h"
@@ -226,8 +225,7 @@ int unwind_immediate(const struct pt_regs *regs, unsigned long *entries,
 		unwind_user_walk_at_hand(&memory->hand, &memory->regs, &memory->gprs,
 					 NULL, entries, max, &nr);
 		ret = nr;
-		/* While mappings change, no rule is at hand. That passes. */
-		if (memory->hand.missed && !unwind_user_mm_changing())
+		if (memory->hand.missed)
 			unwind_immediate_ask(regs, memory->hand.missed, max);
 	}
 

@@ -3,10 +3,15 @@
  * Mappings of the current task
  *
  * A walk at hand runs with page faults disabled, perhaps in an NMI. It finds mappings
- * without the mmap lock, under RCU, and uses what it has read only if no mapping was
- * being changed meanwhile: the mm's sequence number is even, and the same before and
- * after. So it has not interrupted a writer of the tree. The search only goes down the tree:
- * that ends, even if a writer on another CPU is stopped between two of its steps.
+ * without the mmap lock, under RCU. It may have interrupted a writer of the tree, and a
+ * writer on another CPU may be stopped between two of its steps. The search ends all the same:
+ * it only goes down the tree, and writers put a new node in its place before they
+ * mark the old one as dead.
+ *
+ * A mapping that is just being changed may be read half old, half new: mappings grow and
+ * shrink at one end, so an address in that range is in the old mapping or the new one. Where
+ * more is read, the caller compares it with what was read when nothing changed. If the
+ * writer's lock was taken or released meanwhile, what was read is not used.
  */
 #include <linux/cleanup.h>
 #include <linux/maple_tree.h>
@@ -35,11 +40,11 @@ static void unwind_user_keep_mapping(struct unwind_user_mapping *mapping,
  *		meanwhile; that of a file remains a file's. Returns false to refuse the
  *		mapping
  * @data:	For @look
- * @seq:	Receives the sequence number of the mm's mappings
+ * @seq:	Receives unwind_user_mm_period()
  *
  * Context: Any, under RCU.
- * Return: true if @look has accepted a mapping and no mapping has changed meanwhile. Only
- *	   then may the copy be used.
+ * Return: true if @look has accepted a mapping, and no change of a mapping has begun or
+ *	   ended meanwhile. Only then may the copy be used.
  */
 bool unwind_user_look(unsigned long addr, unwind_user_look_fn look, void *data,
 		      unsigned int *seq)
@@ -48,10 +53,10 @@ bool unwind_user_look(unsigned long addr, unwind_user_look_fn look, void *data,
 	struct mm_struct *mm = current->mm;
 	const struct vm_area_struct *vma;
 	MA_STATE(mas, &mm->mm_mt, addr, addr);
+	unsigned int now;
 
-	*seq = raw_read_seqcount(&mm->mm_lock_seq);
-	if (*seq & 1)
-		return false;
+	now = raw_read_seqcount(&mm->mm_lock_seq);
+	*seq = now & ~1U;
 
 	vma = mas_walk(&mas);
 	if (!vma && mas.last < TASK_SIZE_MAX) {
@@ -59,9 +64,8 @@ bool unwind_user_look(unsigned long addr, unwind_user_look_fn look, void *data,
 		vma = mas_walk(&mas);
 	}
 
-	/* What it reads may change, but then the sequence number does, too. */
 	return vma && data_race(look(vma, data)) &&
-	       !read_seqcount_retry(&mm->mm_lock_seq, *seq);
+	       !read_seqcount_retry(&mm->mm_lock_seq, now);
 #else
 	return false;
 #endif
@@ -99,7 +103,7 @@ static bool unwind_user_peek_mapping(unsigned long addr, unsigned long below,
 	guard(rcu)();
 
 	if (!unwind_user_look(addr, unwind_user_copy_vma, &vma, &mapping->seq) ||
-	    (vma.flags & flags) != flags)
+	    (vma.flags & flags) != flags || addr >= vma.end)
 		return false;
 	if (addr < vma.start && !(vma.flags & below))
 		return false;
@@ -116,7 +120,7 @@ static bool unwind_user_peek_mapping(unsigned long addr, unsigned long below,
  *
  * Context: As unwind_user_region_find(). Any if page faults are disabled.
  * Return: false if there is none, if the task is being killed, or if page faults are
- *	   disabled and mappings are being changed.
+ *	   disabled and a change of mappings begins or ends.
  */
 bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping)
 {

@@ -25,32 +25,58 @@ static inline unsigned int unwind_user_mm_seq(const struct mm_struct *mm)
 }
 
 /**
- * unwind_user_mm_current - Are the mappings of current unchanged?
- * @seq:	From unwind_user_mm_seq(), of current's present mm
+ * unwind_user_mm_period - Sequence number of current's mappings, also while they change
+ *
+ * While the mmap lock is held for writing, the number is that of the time before.
+ * Whoever changes mappings may be interrupted here, so there is nobody to wait for. What is
+ * known about code remains true until the lock is released: what is mapped meanwhile has to
+ * be faulted in before it can run, and faults wait for the lock. So no stack leads through
+ * it. The exceptions are pages that mremap() moves, or that a uprobe has faulted in, and
+ * those that mprotect() makes executable; nothing was known about code in the latter.
  *
  * Context: Any, if current is a user task.
- * Return: true if no mapping has changed since; false if one has, or if the kernel
- *	   cannot tell.
+ * Return: The number, which is even.
+ */
+static inline unsigned int unwind_user_mm_period(void)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	return raw_read_seqcount(&current->mm->mm_lock_seq) & ~1U;
+#else
+	return 0;
+#endif
+}
+
+/**
+ * unwind_user_mm_current - Are the mappings of current unchanged?
+ * @seq:	From unwind_user_mm_seq() or unwind_user_mm_period(), of current's present mm
+ *
+ * Context: Any, if current is a user task.
+ * Return: true if no change of a mapping has ended since; false if one has, or if the
+ *	   kernel cannot tell.
  */
 static inline bool unwind_user_mm_current(unsigned int seq)
 {
 #ifdef CONFIG_PER_VMA_LOCK
-	return raw_read_seqcount(&current->mm->mm_lock_seq) == seq;
+	return unwind_user_mm_period() == seq;
 #else
 	return false;
 #endif
 }
 
 /**
- * unwind_user_mm_changing - Does somebody change the mappings of current?
+ * unwind_user_mm_unlocked - Has nobody begun to change mappings of current?
+ * @seq:	From unwind_user_mm_period(), read before
+ *
+ * A mapping that is being split is not found at all addresses that it has. So what was
+ * not found since @seq was read may exist all the same, unless this returns true.
  *
  * Context: Any, if current is a user task.
- * Return: true if the mmap lock is held for writing, perhaps beneath the caller.
+ * Return: true if the mmap lock was not held for writing since @seq was read.
  */
-static inline bool unwind_user_mm_changing(void)
+static inline bool unwind_user_mm_unlocked(unsigned int seq)
 {
 #ifdef CONFIG_PER_VMA_LOCK
-	return raw_read_seqcount(&current->mm->mm_lock_seq) & 1;
+	return raw_read_seqcount(&current->mm->mm_lock_seq) == seq;
 #else
 	return false;
 #endif

@@ -173,8 +173,8 @@ struct unwind_user_region {
  * @seq:	From unwind_user_region_find(), of the mm that current has now
  *
  * Context: Any, if current is a user task.
- * Return: true if since then nothing was mapped, unmapped or registered, and the
- *	   same tables serve this task; false otherwise, or if the kernel cannot
+ * Return: true if no change of what is mapped or registered has ended since then, and
+ *	   the same tables serve this task; false otherwise, or if the kernel cannot
  *	   tell.
  */
 static inline bool unwind_user_region_current(const struct unwind_user_seq *seq)

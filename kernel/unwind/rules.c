@@ -215,7 +215,8 @@ static void unwind_user_remember(struct unwind_user_rules *rules,
 	 * change.
 	 */
 	smp_rmb();
-	if (slot->region.unread || !unwind_user_region_current(&slot->seq))
+	if (slot->region.unread || !unwind_user_mm_unlocked(slot->seq.mm) ||
+	    !unwind_user_region_current(&slot->seq))
 		return;
 
 	if (unwind_user_is_shared()) {

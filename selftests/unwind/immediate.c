@@ -268,6 +268,50 @@ TEST_F(immediate, mappings_change)
 	}
 }
 
+/* Samples while the mmap lock is held for writing: the rules are at hand. */
+TEST_F(immediate, mappings_are_being_changed)
+{
+	struct code_call calls[] = {
+		{ .nr = __NR_brk },
+		{ .nr = __NR_brk },
+		{ .nr = __NR_mprotect, .args = { 0, IMAGE_PAGE, PROT_READ } },
+		{ .nr = __NR_munmap, .args = { 0, 2 * IMAGE_PAGE } },
+	};
+	struct perf_event_attr attr;
+	struct session tree;
+	const __u64 *ips = NULL;
+	unsigned int i, n;
+	void *pages;
+	int nr;
+
+	attr = tp_attr(TRACEPOINT_ID("maple_tree/ma_write"), 0);
+	ASSERT_EQ(0, session_open(&tree, &attr, 0, -1, SESSION_PAGES));
+	for (i = 0; i < 2; i++)
+		chain_sample(&self->c);
+	for (i = 0; i < WARM; i++) {
+		pages = mmap(NULL, 2 * IMAGE_PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		ASSERT_NE(MAP_FAILED, pages);
+		calls[0].args[0] = (long)sbrk(0) + IMAGE_PAGE;
+		calls[1].args[0] = (long)sbrk(0);
+		calls[2].args[0] = (long)pages;
+		calls[3].args[0] = (long)pages;
+		ASSERT_EQ(0, session_enable(&tree));
+		chain_run(&self->c, calls, ARRAY_SIZE(calls));
+		ASSERT_EQ(0, session_disable(&tree));
+	}
+	ASSERT_EQ(0, session_finish(&tree));
+	n = log_count(&tree.log, PERF_RECORD_SAMPLE);
+	EXPECT_LE(4 * WARM, n);
+	for (i = 0; i < n; i++) {
+		nr = user_stack(&tree, i, &ips);
+		EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want)) {
+			TH_LOG("sample %u of %u", i, n);
+		}
+	}
+	session_close(&tree);
+}
+
 /* Something else is mapped there, or the section is removed: the rules are not used. */
 TEST_F(immediate, code_changes)
 {

@@ -46,7 +46,10 @@
 
 /* How often the status is written, and the cache is limited, in seconds */
 #define SERVE_STATUS_SECONDS	1
-#define SERVE_LIMIT_SECONDS	3600
+#define SERVE_LIMIT_SECONDS	300
+
+/* The kernel holds 1 GiB for an event, and as much is for tables of files that are gone. */
+#define SERVE_MAX_SIZE		(512ULL << 20)
 
 static volatile sig_atomic_t done;
 
@@ -246,8 +249,8 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 		if (seconds % scan_seconds)
 			continue;
 		unwind_tables__look_around(tables, idle_scans);
-		/* Most are of files that are gone. A new event does not have them. */
-		renew = unwind_tables__kernel_bytes(tables) > 2 * opts->max_size;
+		/* A new event does not have the tables of files that are gone. */
+		renew = unwind_tables__is_full(tables);
 	}
 
 	unwind_tables__stop(tables);
@@ -283,7 +286,7 @@ int cmd_sframe_serve(int argc, const char **argv)
 	OPT_STRING(0, "max-size", &size, "size[BKMG]",
 		   "size of all tables in the kernel (default: 256M)"),
 	OPT_UINTEGER(0, "idle", &idle_minutes,
-		     "drop tables of files not mapped for so many minutes (default: 60)"),
+		     "tables of files not mapped for so many minutes do not count (default: 60)"),
 	OPT_STRING(0, "cache", &cache_dir, "dir",
 		   "directory of the cache (default: that of the system)"),
 	OPT_UINTEGER(0, "scan", &scan_seconds,
@@ -308,6 +311,10 @@ int cmd_sframe_serve(int argc, const char **argv)
 
 	if (sframe_cache__parse_size(size, &opts.max_size)) {
 		pr_err("--max-size takes a number and one of B, K, M, G\n");
+		return -1;
+	}
+	if (opts.max_size > SERVE_MAX_SIZE) {
+		pr_err("--max-size is at most 512M\n");
 		return -1;
 	}
 	if (!opts.cpu_percent || opts.cpu_percent > 400) {

@@ -22,10 +22,9 @@
 
 /*
  * A program of 76 MB has 93000 functions, so this is enough for more than a gigabyte.
- * An entry takes at most 48 bytes of memory, so this limits them to 96 MiB where only
- * the bounds of functions are needed.
+ * An entry takes at most 48 bytes of memory, so this limits them to 96 MiB.
  */
-#define SFRAME_CFI_BOUNDS_MAX	BIT_ULL(21)
+#define SFRAME_CFI_ENTRIES_MAX	BIT_ULL(21)
 
 static int sframe_cfi__add_cie(struct sframe_cfi_source *source, const Dwarf_CIE *raw,
 			       Dwarf_Off off)
@@ -180,7 +179,7 @@ static int sframe_cfi__read_source(struct sframe_cfi *cfi, u8 which)
 	for (off = 0; sframe_entry__find(source->data, off, &entry); off = entry.end) {
 		source->size = entry.end;
 
-		if (cfi->bounds && cfi->nr_fdes + source->nr_cies >= SFRAME_CFI_BOUNDS_MAX)
+		if (cfi->nr_fdes + source->nr_cies >= SFRAME_CFI_ENTRIES_MAX)
 			return -EFBIG;
 
 		ret = dwarf_next_cfi(e_ident, source->data, source->eh, off, &next, &raw);

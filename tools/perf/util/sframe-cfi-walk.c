@@ -15,7 +15,7 @@
  * @arg:	For @fn
  *
  * Return: 0; the value of @fn that is not 0; the errors of sframe_cfi__open(), with
- *	   -EFBIG also for more than SFRAME_CFI_BOUNDS_MAX entries.
+ *	   -EFBIG also for more than SFRAME_CFI_ENTRIES_MAX entries.
  */
 int sframe_cfi__walk_functions(int fd, sframe_cfi_function_fn fn, void *arg)
 {

@@ -30,7 +30,7 @@ static int functions_reader__add(u64 start, u64 end, void *arg)
 	u64 offset;
 
 	if (start < reader->phdr.p_vaddr ||
-	    start - reader->phdr.p_vaddr >= reader->phdr.p_filesz) {
+	    start - reader->phdr.p_vaddr >= max(reader->phdr.p_memsz, reader->phdr.p_filesz)) {
 		if (elf_read_program_header(reader->elf, start, &reader->phdr))
 			return -EINVAL;
 	}

@@ -57,9 +57,8 @@ enum unwind_tables_file_state {
  * @is_command:	The command waits for it
  * @supplied:	The kernel has a table for it
  * @gone:	It could not be opened, or it changed after it was opened
- * @drop:	Its table is to be removed
  * @is_recalled: An earlier session of the command had mapped it, and nobody has in this one
- * @checked:	Number of the scan in which a service last looked whether it has changed
+ * @checked:	Number of the scan in which a service last let a worker look at it again
  * @real:	Whose table it has, and may share, if it is on an overlay; or NULL
  *
  * The lock of &struct unwind_tables protects all members. A worker has a copy, and
@@ -82,7 +81,6 @@ struct unwind_tables_file {
 	bool				is_command;
 	bool				supplied;
 	bool				gone;
-	bool				drop;
 	bool				is_recalled;
 	unsigned int			checked;
 	struct unwind_tables_real	*real;
@@ -154,6 +152,7 @@ struct unwind_tables_limit {
  * @devices:	Kinds of file systems
  * @nr_devices:	Number of devices
  * @nr_waiting:	Number of files that wait for a worker
+ * @next_file:	Where in @files to look for one of them, if none is needed more than others
  * @nr_remote:	Number of workers with a file of a network file system
  * @nr_ended:	Number of workers that have ended
  * @cgroup_pid:	Process that was looked up last, with -G
@@ -177,7 +176,8 @@ struct unwind_tables_limit {
  * @unmade:	Part of @failed that exceeds a limit of perf
  * @refused:	Part of @failed that exceeds a limit of the kernel
  * @no_room:	Part of @failed that exceeds the size of a service
- * @dropped:	Tables that a service has removed
+ * @wants_room:	A service has no room for the table of a file that is mapped
+ * @dropped:	Tables of a service that do not count any more, as nobody maps their files
  * @rested:	Time at which @credit was computed
  * @rested_used: @cpu_seconds at that time
  * @credit:	CPU time that the workers of a service may use at once
@@ -215,6 +215,7 @@ struct unwind_tables {
 	struct unwind_tables_device	devices[MAX_DEVICES];
 	size_t				nr_devices;
 	size_t				nr_waiting;
+	size_t				next_file;
 	unsigned int			nr_remote;
 	unsigned int			nr_ended;
 	pid_t				cgroup_pid;
@@ -238,6 +239,7 @@ struct unwind_tables {
 	struct unwind_tables_limit	unmade;
 	struct unwind_tables_limit	refused;
 	size_t				no_room;
+	bool				wants_room;
 	size_t				dropped;
 	struct timespec			rested;
 	double				rested_used;
@@ -306,8 +308,8 @@ void unwind_tables__release_real(struct unwind_tables *tables,
 				 u64 bytes);
 struct unwind_tables_real *unwind_tables__find_real(const struct unwind_tables *tables,
 						    const struct unwind_tables_real *real);
-bool unwind_tables__unuse_real(struct unwind_tables *tables,
-			       const struct unwind_tables_real *real, u64 *bytes);
+bool unwind_tables__unuse_real(struct unwind_tables *tables, struct unwind_tables_real *real,
+			       u64 *bytes);
 
 /* unwind-tables-supply.c */
 int unwind_tables__supply_flags(int event_fd, int fd, const void *data, size_t size, u64 flags);

@@ -130,6 +130,9 @@ static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, de
 	/* Ask another task that maps a file there. */
 	if (fs == FS_UNKNOWN)
 		return FS_LOCAL;
+	/* It may be of any kind. */
+	if (fs == FS_HIDDEN)
+		return FS_REMOTE;
 
 	if (tables->nr_devices < MAX_DEVICES) {
 		device = &tables->devices[tables->nr_devices++];
@@ -227,12 +230,6 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 			file->is_recalled = false;
 		if (file->state == FILE_REFUSED)
 			return NULL;
-		/* It is mapped again before a worker has removed its table. */
-		if (file->state == FILE_WAITS && file->drop) {
-			file->drop = false;
-			file->state = FILE_DONE;
-			tables->nr_waiting--;
-		}
 		if (file->state == FILE_BUSY && !file->path)
 			name_file(file, path, root_len, map_path);
 		if (file->state != FILE_DONE)
@@ -249,8 +246,17 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 		}
 		/* There was no room for its table, and there still is none. */
 		if (!file->supplied && file->size &&
-		    tables->size + file->size > tables->opts.max_size)
+		    tables->size + file->size > tables->opts.max_size) {
+			tables->wants_room = true;
 			return NULL;
+		}
+		/* It has no table. It is not looked at again for each of its mappings. */
+		if (tables->opts.serve && !file->supplied && !file->gone &&
+		    (!gen || !file->gen || gen == file->gen)) {
+			if (file->checked == tables->nr_scans)
+				return NULL;
+			file->checked = tables->nr_scans;
+		}
 		/* A file without a table may be another one now. A worker checks. */
 		if (gen && file->gen && gen != file->gen) {
 			if (file->supplied)
@@ -316,14 +322,20 @@ void unwind_tables__add_need(struct unwind_tables *tables, const struct perf_sam
 struct unwind_tables_file *unwind_tables__pick_file(struct unwind_tables *tables)
 {
 	struct unwind_tables_file *file, *best = NULL;
-	size_t i;
+	size_t i, next;
 
 	for (i = 0; tables->nr_waiting && i < tables->nr_files; i++) {
-		file = tables->files[i];
+		next = (tables->next_file + i) % tables->nr_files;
+		file = tables->files[next];
 		if (file->state != FILE_WAITS)
 			continue;
 		if (file->is_remote && tables->nr_remote == MAX_REMOTE)
 			continue;
+		/* No samples say which one is needed most. */
+		if (!tables->need && !file->is_remote) {
+			tables->next_file = next;
+			return file;
+		}
 		/* A server may be slow, so local files come first. */
 		if (!best || best->is_remote > file->is_remote ||
 		    (best->is_remote == file->is_remote && best->need < file->need))
@@ -352,8 +364,6 @@ struct unwind_tables_file *unwind_tables__pick_unmapped(struct unwind_tables *ta
 		file = tables->files[i];
 		if (file->state != FILE_DONE || !file->supplied || !is_unmapped(tables, file, 0))
 			continue;
-		if (file->is_remote && tables->nr_remote == MAX_REMOTE)
-			continue;
 		if (!best || best->seen > file->seen)
 			best = file;
 	}
@@ -361,7 +371,7 @@ struct unwind_tables_file *unwind_tables__pick_unmapped(struct unwind_tables *ta
 	return best;
 }
 
-/* Let workers remove the tables of files that no scan has seen. The caller holds the lock. */
+/* Tables of files that no scan has seen do not count any more. The caller holds the lock. */
 void unwind_tables__drop_unmapped(struct unwind_tables *tables, unsigned int idle_scans)
 {
 	struct unwind_tables_file *file;
@@ -369,11 +379,9 @@ void unwind_tables__drop_unmapped(struct unwind_tables *tables, unsigned int idl
 
 	for (i = 0; i < tables->nr_files; i++) {
 		file = tables->files[i];
-		if (file->state != FILE_DONE || !file->supplied ||
-		    !is_unmapped(tables, file, idle_scans))
-			continue;
-		file->drop = true;
-		unwind_tables__queue_file(tables, file);
+		if (file->state == FILE_DONE && file->supplied &&
+		    is_unmapped(tables, file, idle_scans))
+			unwind_tables__drop(tables, file);
 	}
 }
 

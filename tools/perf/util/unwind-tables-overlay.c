@@ -127,24 +127,18 @@ struct unwind_tables_real *unwind_tables__find_real(const struct unwind_tables *
 }
 
 /*
- * A file with this table is not mapped any more. Returns true if that was the last one. Then
- * @bytes gets the size of the table, others wait for it, and the caller must call
- * unwind_tables__release_real(). The caller holds the lock.
+ * A file does not use the table of @real any more. Returns true if that was the last one:
+ * then @bytes gets the size of the table, and the next one that needs it supplies it anew. The
+ * caller holds the lock.
  */
-bool unwind_tables__unuse_real(struct unwind_tables *tables,
-			       const struct unwind_tables_real *real, u64 *bytes)
+bool unwind_tables__unuse_real(struct unwind_tables *tables, struct unwind_tables_real *real,
+			       u64 *bytes)
 {
-	struct unwind_tables_real *known = unwind_tables__find_real(tables, real);
-
-	*bytes = 0;
-	if (!known)
-		return true;
-	if (known->users > 1) {
-		known->users--;
+	if (--real->users)
 		return false;
-	}
 
-	known->supplied = false;
-	*bytes = known->bytes;
+	*bytes = real->bytes;
+	hashmap__delete(tables->by_real, real, NULL, NULL);
+	free(real);
 	return true;
 }

@@ -65,7 +65,7 @@ static enum unwind_tables_fs kind_of(const char *type)
 
 enum unwind_tables_fs unwind_tables_proc__find_fs(pid_t pid, dev_t dev)
 {
-	enum unwind_tables_fs fs = FS_LOCAL;
+	enum unwind_tables_fs fs = FS_HIDDEN;
 	char path[PATH_MAX], type[64];
 	char *line = NULL;
 	size_t size = 0;

@@ -12,6 +12,8 @@ enum unwind_tables_fs {
 	FS_FUSE,
 	/* The task has gone, so its mounts are not known. */
 	FS_UNKNOWN,
+	/* It is not among the mounts that the task sees. */
+	FS_HIDDEN,
 };
 
 bool unwind_tables_proc__parse_mapping(const char *line, u64 *start, u64 *end, char *prot,

@@ -16,6 +16,14 @@
 #define BURST_SECONDS	5
 
 /*
+ * The kernel holds up to 8192 tables of 1 GiB together for a service. So many may be of files
+ * that are mapped, and so many of all files, until all are given to the kernel anew.
+ */
+#define MAX_TABLES	4096
+#define KERNEL_TABLES	6144
+#define KERNEL_SIZE	(768ULL << 20)
+
+/*
  * Have the workers used up their share of a CPU? What they do not use they keep, up to
  * BURST_SECONDS. The caller holds the lock.
  */
@@ -41,9 +49,16 @@ bool unwind_tables__must_rest(struct unwind_tables *tables)
 	return tables->credit < 0;
 }
 
+static bool has_room(const struct unwind_tables *tables, u64 size, u64 max)
+{
+	return size <= max && tables->size <= max - size &&
+	       (!tables->opts.serve || tables->supplied < MAX_TABLES);
+}
+
 /*
- * Reserve @size bytes for a table. In a service, remove tables of files that nobody maps any
- * more until there is room. The caller is a worker. Returns false if there is no room.
+ * Reserve @size bytes for a table. In a service, tables of files that nobody maps any more do
+ * not count if there is no room otherwise. The caller is a worker. Returns false if there is
+ * no room.
  */
 bool unwind_tables__make_room(struct unwind_tables *tables, u64 size)
 {
@@ -52,7 +67,7 @@ bool unwind_tables__make_room(struct unwind_tables *tables, u64 size)
 	bool fits;
 
 	mutex_lock(&tables->lock);
-	while (!(fits = size <= max && tables->size <= max - size)) {
+	while (!(fits = has_room(tables, size, max))) {
 		file = size <= max ? unwind_tables__pick_unmapped(tables) : NULL;
 		if (!file)
 			break;
@@ -70,8 +85,8 @@ bool unwind_tables__make_room(struct unwind_tables *tables, u64 size)
 /**
  * unwind_tables__look_around - See what has changed since the last call
  * @tables:	From unwind_tables__start(), with &unwind_tables_opts.serve
- * @idle_scans:	Drop the table of a file that so many calls before this one have not
- *		seen mapped
+ * @idle_scans:	The table of a file that so many calls before this one have not seen mapped
+ *		does not count any more
  *
  * To be called once in a while. This starts a scan of the mappings of all tasks, unless
  * the last one is not over, and does not wait for it.
@@ -80,7 +95,8 @@ void unwind_tables__look_around(struct unwind_tables *tables, unsigned int idle_
 {
 	mutex_lock(&tables->lock);
 	if (tables->scans_done == tables->nr_scans) {
-		unwind_tables__drop_unmapped(tables, idle_scans);
+		unwind_tables__drop_unmapped(tables, tables->wants_room ? 0 : idle_scans);
+		tables->wants_room = false;
 		unwind_tables__forget_files(tables, idle_scans);
 		tables->nr_scans++;
 		tables->scanning = true;
@@ -115,27 +131,31 @@ void unwind_tables__get_state(struct unwind_tables *tables, struct unwind_tables
 }
 
 /**
- * unwind_tables__kernel_bytes - How much memory do the tables take in the kernel?
- * @tables:	From unwind_tables__start()
+ * unwind_tables__is_full - Is it time to give all tables to the kernel anew?
+ * @tables:	From unwind_tables__start(), with &unwind_tables_opts.serve
  *
- * Tables of files that cannot be opened any more cannot be removed. The kernel removes the
- * least recently used table of an event when these exceed 1 GiB.
+ * The kernel finds a table by its file, and a service opens a file by its mapping. So tables
+ * of files that nobody maps any more stay in the kernel. It would begin to remove the
+ * table that was not used for longest, also of a file that is mapped.
  *
- * Return: The number of bytes, 0 if it is not known.
+ * Return: true if such tables take much of what the kernel holds.
  */
-u64 unwind_tables__kernel_bytes(const struct unwind_tables *tables)
+bool unwind_tables__is_full(const struct unwind_tables *tables)
 {
+	u64 nr = 0, bytes = 0, value;
 	char path[PATH_MAX], line[128];
-	u64 bytes = 0;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/self/fdinfo/%d", procfs__mountpoint(), tables->fd);
 	file = fopen(path, "re");
 	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "unwind_table_bytes: %" SCNu64, &bytes) == 1)
-			break;
+		if (sscanf(line, "unwind_tables: %" SCNu64, &value) == 1)
+			nr = value;
+		else if (sscanf(line, "unwind_table_bytes: %" SCNu64, &value) == 1)
+			bytes = value;
 	}
 	if (file)
 		fclose(file);
-	return bytes;
+
+	return nr > KERNEL_TABLES || bytes > KERNEL_SIZE || bytes > 2 * tables->opts.max_size;
 }

@@ -69,8 +69,8 @@ static int get_table(struct unwind_tables *tables, struct sframe_table *table, i
 	enum sframe_cache_use cache = tables->opts.cache;
 	int err;
 
-	/* The cache of the system is for all users. */
-	if (tables->opts.serve && !(st->st_mode & 0004))
+	/* The cache of the system is for all users, and for files that they can find. */
+	if (tables->opts.serve && (!(st->st_mode & 0004) || !st->st_nlink))
 		cache = SFRAME_CACHE_KEEP;
 
 	err = sframe_table__get(table, fd, cache, is_job_stopped, &job);
@@ -93,6 +93,13 @@ static bool is_out_of_time(struct unwind_tables *tables)
 	return ret;
 }
 
+static void count_time(struct unwind_tables *tables, double start)
+{
+	mutex_lock(&tables->lock);
+	tables->cpu_seconds += thread_seconds() - start;
+	mutex_unlock(&tables->lock);
+}
+
 static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file,
 			const struct unwind_tables_clock *clock)
 {
@@ -110,13 +117,15 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	     unwind_tables_file__open(file, tables->opts.serve, &st);
 	err = fd < 0 ? fd : 0;
 
-	/* A service only wants to know whether it has changed. */
-	if (err && file->supplied)
-		return;
-
-	/* A worker has looked at this file before, and it has not changed. */
-	if (!err && !file->gone && old.tv_sec && is_same_time(&old, &st.st_ctim)) {
-		close(fd);
+	/*
+	 * A service only wants to know whether it has changed; or a worker has looked at
+	 * this file before, and it has not changed.
+	 */
+	if ((err && file->supplied) ||
+	    (!err && !file->gone && old.tv_sec && is_same_time(&old, &st.st_ctim))) {
+		count_time(tables, start);
+		if (fd >= 0)
+			close(fd);
 		return;
 	}
 
@@ -196,8 +205,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	file->size = file->supplied || err == -ENOSPC ? table.size : 0;
 	if (fd >= 0)
 		file->ctime = st.st_ctim;
-	/* If there is room later, try again. */
-	if (err == -ENOSPC)
+	/* If there is room later, or more memory, try again. */
+	if (err == -ENOSPC || err == -ENOMEM)
 		file->ctime = (struct timespec) { };
 
 	sframe_table__exit(&table);
@@ -205,57 +214,29 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		close(fd);
 }
 
-/*
- * The kernel does not use the table of @file any more, or will lose it. Returns false if
- * others share the table. The caller holds the lock.
- */
-static bool uncount(struct unwind_tables *tables, struct unwind_tables_file *file)
+/* The table of @file does not count any more. The caller holds the lock. */
+void unwind_tables__uncount(struct unwind_tables *tables, struct unwind_tables_file *file)
 {
 	u64 bytes = file->size;
 
-	if (file->real && !unwind_tables__unuse_real(tables, file->real, &bytes))
-		return false;
-
-	tables->supplied--;
-	tables->size -= bytes;
-	return true;
-}
-
-/* The same, if the table is left to the kernel, which removes it when it needs room. */
-void unwind_tables__uncount(struct unwind_tables *tables, struct unwind_tables_file *file)
-{
-	if (uncount(tables, file) && file->real)
-		unwind_tables__release_real(tables, file->real, /*supplied=*/false, 0);
+	if (!file->real || unwind_tables__unuse_real(tables, file->real, &bytes)) {
+		tables->supplied--;
+		tables->size -= bytes;
+	}
 	file->real = NULL;
 	file->supplied = false;
 	file->size = 0;
 }
 
-/* Remove the table of a file, unless others share it. */
-static void drop_table(struct unwind_tables *tables, struct unwind_tables_file *file)
+/*
+ * Nobody maps @file any more, so its table does not count. The kernel keeps it, because only a
+ * mapping leads to the file, see unwind_tables__is_full(). The caller holds the lock.
+ */
+void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file *file)
 {
-	struct stat st;
-	bool is_last;
-	int fd;
-
-	mutex_lock(&tables->lock);
-	is_last = uncount(tables, file);
-	tables->dropped += is_last;
-	mutex_unlock(&tables->lock);
-	if (!is_last)
-		return;
-
-	fd = unwind_tables_file__open(file, tables->opts.serve, &st);
-	if (fd >= 0) {
-		unwind_tables__supply(tables, fd, NULL, 0);
-		close(fd);
-	}
-
-	if (file->real) {
-		mutex_lock(&tables->lock);
-		unwind_tables__release_real(tables, file->real, /*supplied=*/false, 0);
-		mutex_unlock(&tables->lock);
-	}
+	unwind_tables__uncount(tables, file);
+	file->ctime = (struct timespec) { };
+	tables->dropped++;
 }
 
 /* The worker takes the strings. The caller holds the lock. */
@@ -273,8 +254,8 @@ static struct unwind_tables_file begin(struct unwind_tables *tables,
 }
 
 /*
- * The worker gives the strings back: a service opens the file again, to remove the table,
- * and the next session of a command may need its name. The caller holds the lock.
+ * The worker gives the strings back: the next session of a command may need the name. The
+ * caller holds the lock.
  */
 static void end(struct unwind_tables *tables, struct unwind_tables_file *file,
 		struct unwind_tables_file *copy)
@@ -285,7 +266,7 @@ static void end(struct unwind_tables *tables, struct unwind_tables_file *file,
 	if (file->path && !file->supplied)
 		unwind_tables__queue_file(tables, file);
 
-	if (!file->path && (tables->opts.serve || tables->opts.command)) {
+	if (!file->path && tables->opts.command) {
 		file->path = copy->path;
 		file->name = copy->name;
 		file->map_path = copy->map_path;
@@ -295,34 +276,12 @@ static void end(struct unwind_tables *tables, struct unwind_tables_file *file,
 	}
 }
 
-/* Remove the table of @file now. The caller is a worker, and holds the lock. */
-void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file *file)
-{
-	struct unwind_tables_file copy = begin(tables, file);
-
-	mutex_unlock(&tables->lock);
-	drop_table(tables, &copy);
-	mutex_lock(&tables->lock);
-
-	file->drop = false;
-	file->supplied = false;
-	file->real = NULL;
-	file->size = 0;
-	file->ctime = (struct timespec) { };
-	end(tables, file, &copy);
-}
-
 static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file,
 		    const struct unwind_tables_clock *clock)
 {
 	struct unwind_tables_file copy;
 
 	tables->nr_waiting--;
-	if (file->drop) {
-		unwind_tables__drop(tables, file);
-		return;
-	}
-
 	copy = begin(tables, file);
 	mutex_unlock(&tables->lock);
 	supply_file(tables, &copy, clock);

@@ -186,6 +186,21 @@ int unwind_tables__start(struct unwind_tables **ptables, struct evlist *evlist,
 	return 0;
 }
 
+/*
+ * Let the kernel drop the event and its tables, although a blocked worker may still use this
+ * descriptor: a service goes on with another event.
+ */
+static void drop_event(int fd)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (null < 0)
+		return;
+	if (dup3(null, fd, O_CLOEXEC) < 0)
+		pr_debug("Cannot drop the event of the tables: %m\n");
+	close(null);
+}
+
 /**
  * unwind_tables__stop - Give the kernel no more tables
  * @tables:	From unwind_tables__start(), or NULL
@@ -238,6 +253,8 @@ void unwind_tables__stop(struct unwind_tables *tables)
 	/* A blocked worker ends with the process. Until then it may use @tables. */
 	tables->is_stuck = left;
 	if (left) {
+		if (tables->opts.serve)
+			drop_event(tables->fd);
 		pr_debug("%u of %u threads for unwind tables still wait for a file\n", left,
 			 tables->nr_workers);
 	} else {

@@ -249,7 +249,7 @@ TEST_F(walk, right)
 
 		/* Mappings have changed. */
 		memory.stack[SLOT] = RIGHT_RA;
-		test_mm.mm_lock_seq++;
+		test_mm.mm_lock_seq += 2;
 		EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
 		EXPECT_EQ(1, stack_lookups);
 	}
@@ -339,7 +339,7 @@ TEST_F(walk, corrupt_for_now)
 	EXPECT_EQ(1, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
 	EXPECT_EQ(1, section_drops);
 	section_corrupt = false;
-	test_mm.mm_lock_seq++;
+	test_mm.mm_lock_seq += 2;
 	EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
 }
 
