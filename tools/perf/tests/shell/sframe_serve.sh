@@ -205,36 +205,6 @@ test_overlays() {
   stop_tasks
 }
 
-# The kernel keeps tables of files that are gone until it gets all tables anew.
-test_renewed() {
-  local size
-
-  size=$(number bytes)
-  stop_service
-  start_service --scan 1 --idle 0 --max-size $((size + 4194304))B
-  "${program}" - "$(command -v perf)" "${dir}" <<'EOF' &
-import mmap, os, shutil, sys, time
-for i in range(100):
-    path = "%s/copy%d" % (sys.argv[2], i)
-    shutil.copyfile(sys.argv[1], path)
-    with open(path) as file:
-        code = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
-    time.sleep(2)
-    code.close()
-    os.unlink(path)
-EOF
-  pids="${pids} $!"
-  # What the service says of the tables that it gives up
-  wait_for 220 grep -q '^dropped: ' "${dir}/service" || {
-    status
-    fail "tables of files that are gone fill the kernel"
-  }
-  stop_tasks
-  wait_for 120 nothing_waits || fail "no tables after they were given anew"
-  immediate_share "tables that were given anew"
-  [ "${share}" -ge ${min_with} ] || fail "given anew: ${share}% of the stacks are whole"
-}
-
 test_no_room() {
   stop_service
   perf sframe serve --run-dir "${run_dir}" --cpu 200 --max-size 200K > "${dir}/service" 2>&1 &
@@ -297,7 +267,6 @@ test_later
 test_drop
 test_written
 test_overlays
-test_renewed
 test_no_room
 test_killed
 test_not_root
