@@ -48,7 +48,7 @@
 #define SERVE_STATUS_SECONDS	1
 #define SERVE_LIMIT_SECONDS	300
 
-/* The kernel holds 1 GiB for an event, and as much is for tables of files that are gone. */
+/* The kernel holds 1 GiB for an event. Half of it is for tables of files that are gone. */
 #define SERVE_MAX_SIZE		(512ULL << 20)
 
 static volatile sig_atomic_t done;
@@ -284,7 +284,7 @@ int cmd_sframe_serve(int argc, const char **argv)
 	OPT_UINTEGER(0, "cpu", &opts.cpu_percent,
 		     "share of one CPU for making tables, in percent (default: 10)"),
 	OPT_STRING(0, "max-size", &size, "size[BKMG]",
-		   "size of all tables in the kernel (default: 256M)"),
+		   "size of the tables of mapped files (default: 256M)"),
 	OPT_UINTEGER(0, "idle", &idle_minutes,
 		     "tables of files not mapped for so many minutes do not count (default: 60)"),
 	OPT_STRING(0, "cache", &cache_dir, "dir",

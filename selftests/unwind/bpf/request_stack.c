@@ -25,6 +25,7 @@
 #include "../../perf_events/lib/event.h"
 #include "../../perf_events/lib/files.h"
 #include "../../perf_events/lib/known_stack.h"
+#include "../../perf_events/lib/uprobe.h"
 #include "request_stack.h"
 #include "request_stack.skel.h"
 
@@ -325,6 +326,35 @@ TEST_F(request, attach_and_detach)
 	hit(self->event, ID, BITS, self->skel);
 	ASSERT_EQ(1, self->skel->bss->nr_stacks);
 	EXPECT_TRUE(same_stack(&self->skel->bss->stacks[0], self->event, ID, BITS));
+}
+
+static __attribute__((noinline)) void probed(void)
+{
+	asm volatile("");
+}
+
+/* When the probed instruction has been executed, the stack may be another one. */
+TEST_F(request, uprobe)
+{
+	struct perf_event_attr attr;
+	struct bpf_link *link;
+	int fd;
+
+	if (strcmp(variant->program, "kprobe_program"))
+		SKIP(return, "only programs of this type are attached to uprobes");
+	if (uprobe_attr(&attr, probed, false, 0))
+		SKIP(return, "no uprobe events (CONFIG_UPROBE_EVENTS)");
+
+	fd = event_open(&attr, 0, -1, 0);
+	ASSERT_LE(0, fd);
+	link = bpf_program__attach_perf_event(self->skel->progs.kprobe_program, fd);
+	ASSERT_NE(NULL, link);
+	probed();
+	bpf_link__destroy(link);
+
+	ASSERT_EQ(1, self->skel->bss->nr_samples);
+	EXPECT_EQ(-EBUSY, self->skel->bss->samples[0].ret);
+	EXPECT_EQ(0, self->skel->bss->nr_stacks);
 }
 
 /* Kernel threads have no user stack. */

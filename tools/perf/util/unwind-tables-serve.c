@@ -16,8 +16,9 @@
 #define BURST_SECONDS	5
 
 /*
- * The kernel holds up to 8192 tables of 1 GiB together for a service. So many may be of files
- * that are mapped, and so many of all files, until all are given to the kernel anew.
+ * The kernel holds up to 8192 tables and 1 GiB for an event. MAX_TABLES limits the tables of
+ * mapped files. When the kernel holds more than KERNEL_TABLES or KERNEL_SIZE, it gets all
+ * tables anew.
  */
 #define MAX_TABLES	4096
 #define KERNEL_TABLES	6144
@@ -135,10 +136,10 @@ void unwind_tables__get_state(struct unwind_tables *tables, struct unwind_tables
  * @tables:	From unwind_tables__start(), with &unwind_tables_opts.serve
  *
  * The kernel finds a table by its file, and a service opens a file by its mapping. So tables
- * of files that nobody maps any more stay in the kernel. It would begin to remove the
- * table that was not used for longest, also of a file that is mapped.
+ * of files that nobody maps any more stay in the kernel. When it has no room, it removes the
+ * least recently used table, even if the file is mapped.
  *
- * Return: true if such tables take much of what the kernel holds.
+ * Return: true if the kernel will soon have no room.
  */
 bool unwind_tables__is_full(const struct unwind_tables *tables)
 {

@@ -69,7 +69,7 @@ static int get_table(struct unwind_tables *tables, struct sframe_table *table, i
 	enum sframe_cache_use cache = tables->opts.cache;
 	int err;
 
-	/* The cache of the system is for all users, and for files that they can find. */
+	/* The cache of the system is for all users: not for private or deleted files. */
 	if (tables->opts.serve && (!(st->st_mode & 0004) || !st->st_nlink))
 		cache = SFRAME_CACHE_KEEP;
 
@@ -239,60 +239,41 @@ void unwind_tables__drop(struct unwind_tables *tables, struct unwind_tables_file
 	tables->dropped++;
 }
 
-/* The worker takes the strings. The caller holds the lock. */
-static struct unwind_tables_file begin(struct unwind_tables *tables,
-				       struct unwind_tables_file *file)
+static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file,
+		    const struct unwind_tables_clock *clock)
 {
 	struct unwind_tables_file copy = *file;
 
+	tables->nr_waiting--;
 	file->state = FILE_BUSY;
 	file->path = NULL;
 	file->name = NULL;
 	file->map_path = NULL;
 	tables->nr_remote += file->is_remote;
-	return copy;
-}
-
-/*
- * The worker gives the strings back: the next session of a command may need the name. The
- * caller holds the lock.
- */
-static void end(struct unwind_tables *tables, struct unwind_tables_file *file,
-		struct unwind_tables_file *copy)
-{
-	file->state = FILE_DONE;
-	tables->nr_remote -= file->is_remote;
-	/* It was mapped meanwhile. */
-	if (file->path && !file->supplied)
-		unwind_tables__queue_file(tables, file);
-
-	if (!file->path && tables->opts.command) {
-		file->path = copy->path;
-		file->name = copy->name;
-		file->map_path = copy->map_path;
-	} else {
-		free(copy->path);
-		free(copy->map_path);
-	}
-}
-
-static void work_on(struct unwind_tables *tables, struct unwind_tables_file *file,
-		    const struct unwind_tables_clock *clock)
-{
-	struct unwind_tables_file copy;
-
-	tables->nr_waiting--;
-	copy = begin(tables, file);
 	mutex_unlock(&tables->lock);
-	supply_file(tables, &copy, clock);
-	mutex_lock(&tables->lock);
 
+	supply_file(tables, &copy, clock);
+
+	mutex_lock(&tables->lock);
+	file->state = FILE_DONE;
 	file->ctime = copy.ctime;
 	file->supplied = copy.supplied;
 	file->size = copy.size;
 	file->real = copy.real;
 	file->gone = copy.gone;
-	end(tables, file, &copy);
+	tables->nr_remote -= file->is_remote;
+	/* It was mapped meanwhile. */
+	if (file->path && !file->supplied)
+		unwind_tables__queue_file(tables, file);
+	/* The next session of the command may need its name. */
+	if (!file->path && tables->opts.command) {
+		file->path = copy.path;
+		file->name = copy.name;
+		file->map_path = copy.map_path;
+	} else {
+		free(copy.path);
+		free(copy.map_path);
+	}
 	if (file->is_command) {
 		file->is_command = false;
 		tables->command_left--;

@@ -49,7 +49,7 @@ struct unwind_tables_opts {
  * @none:	Files that no table can be made for
  * @failed:	Files whose table could not be made, or was refused
  * @no_room:	Part of @failed that did not fit into the size
- * @dropped:	Tables that were dropped, because nobody maps their files any more
+ * @dropped:	Tables that do not count any more, because nobody maps their files
  * @lost:	Lost events of mappings, and files beyond a limit of perf
  * @cpu_seconds: CPU time of the workers
  * @global:	The tables serve all tasks
