@@ -214,6 +214,9 @@ TEST_F_TIMEOUT(sleeping, stack, 120)
 	attr = event_attr(PERF_TYPE_TRACEPOINT, TRACEPOINT_ID("raw_syscalls/sys_enter"), 1,
 			  BOTH);
 	ASSERT_EQ(0, session_open(&self->c.s, &attr, self->c.pid, -1, SESSION_PAGES));
+	/* Until the program waits for the command, this read() would be sampled, too. */
+	for (tries = 0; tries < 3000 && !waits_for_pipe(self->c.pid); tries++)
+		usleep(10000);
 	snprintf(filter, sizeof(filter), "id == %d || id == %d", COMPAT_GETPGID, COMPAT_READ);
 	ASSERT_EQ(0, ioctl(self->c.s.bufs[0].fd, PERF_EVENT_IOC_SET_FILTER, filter));
 	ASSERT_EQ(0, session_enable(&self->c.s));

@@ -319,21 +319,6 @@ static void do_program(void *arg)
 	_exit(3);
 }
 
-static void read_proc(pid_t pid, const char *name, char *text, size_t size)
-{
-	char path[64];
-	ssize_t n = -1;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	fd = open(path, O_RDONLY);
-	if (fd >= 0) {
-		n = read(fd, text, size - 1);
-		close(fd);
-	}
-	text[n > 0 ? n : 0] = 0;
-}
-
 /* Wait until a child has become the program and waits for a byte; returns its user. */
 static int wait_program(pid_t pid)
 {
@@ -343,14 +328,11 @@ static int wait_program(pid_t pid)
 
 	while (now_nsec() < end) {
 		read_proc(pid, "comm", text, sizeof(text));
-		if (!strcmp(text, "cat\n")) {
-			read_proc(pid, "wchan", text, sizeof(text));
-			if (strstr(text, "pipe_read")) {
-				read_proc(pid, "status", text, sizeof(text));
-				uid = strstr(text, "Uid:");
-				if (uid && sscanf(uid, "Uid: %*d %d", &effective) == 1)
-					return effective;
-			}
+		if (!strcmp(text, "cat\n") && waits_for_pipe(pid)) {
+			read_proc(pid, "status", text, sizeof(text));
+			uid = strstr(text, "Uid:");
+			if (uid && sscanf(uid, "Uid: %*d %d", &effective) == 1)
+				return effective;
 		}
 		usleep(1000);
 	}

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/ioctl.h>
 
 #include "flush.h"
@@ -28,4 +31,27 @@ int flush_all(struct session *s, struct flush *sum)
 			return -1;
 	}
 	return 0;
+}
+
+void read_proc(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY);
+	if (fd >= 0) {
+		n = read(fd, text, size - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = 0;
+}
+
+bool waits_for_pipe(pid_t pid)
+{
+	char text[64];
+
+	read_proc(pid, "wchan", text, sizeof(text));
+	return strstr(text, "pipe_read");
 }

@@ -3,8 +3,11 @@
 #ifndef SELFTESTS_PERF_EVENTS_FLUSH_H
 #define SELFTESTS_PERF_EVENTS_FLUSH_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <linux/ioctl.h>
 #include <linux/types.h>
+#include <sys/types.h>
 
 struct session;
 
@@ -27,5 +30,11 @@ int flush_one(int fd, unsigned int max, struct flush *sum);
 
 /* Flush for the first event of each buffer.  0, or -1. */
 int flush_all(struct session *s, struct flush *sum);
+
+/* Read a file of /proc/PID as a string, which is empty if that fails. */
+void read_proc(pid_t pid, const char *name, char *text, size_t size);
+
+/* Does a process sleep in read() of a pipe? */
+bool waits_for_pipe(pid_t pid);
 
 #endif /* SELFTESTS_PERF_EVENTS_FLUSH_H */

@@ -53,7 +53,7 @@ enum unwind_tables_file_state {
  * @seen:	Number of the last scan, or of the last one before an event, that has seen a
  *		mapping of it
  * @state:	It waits for a worker, a worker has it, it is done, or it is refused
- * @is_remote:	It is on a network file system
+ * @is_remote:	It is on a network file system, or may be
  * @is_command:	The command waits for it
  * @supplied:	The kernel has a table for it
  * @gone:	It could not be opened, or it changed after it was opened
@@ -324,6 +324,7 @@ int unwind_tables__start_workers(struct unwind_tables *tables);
 
 /* unwind-tables-serve.c */
 bool unwind_tables__must_rest(struct unwind_tables *tables);
+bool unwind_tables__has_room(const struct unwind_tables *tables, u64 size);
 bool unwind_tables__make_room(struct unwind_tables *tables, u64 size);
 
 /* unwind-tables-sideband.c */

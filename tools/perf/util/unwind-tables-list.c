@@ -130,9 +130,9 @@ static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, de
 	/* Ask another task that maps a file there. */
 	if (fs == FS_UNKNOWN)
 		return FS_LOCAL;
-	/* It may be of any kind. */
+	/* It may be of any kind. A service must go on if the file system does not answer. */
 	if (fs == FS_HIDDEN)
-		return FS_REMOTE;
+		return tables->opts.serve ? FS_REMOTE : FS_LOCAL;
 
 	if (tables->nr_devices < MAX_DEVICES) {
 		device = &tables->devices[tables->nr_devices++];
@@ -161,6 +161,30 @@ static int name_file(struct unwind_tables_file *file, const char *path, size_t r
 	file->map_path = new_map_path;
 	file->name = new_path + root_len;
 	return 0;
+}
+
+/* When a FUSE server handles a request, even SIGKILL cannot end the wait. */
+static void refuse_file(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	file->state = FILE_REFUSED;
+	unwind_tables__count_error(tables, file->path, -EREMOTE, /*refused=*/false);
+	unwind_tables__note_covered(tables, file, 0, /*before=*/false, /*is_covered=*/false);
+}
+
+/*
+ * If there was no room for its table, does it make sense that a worker looks at the file
+ * again? It may have been written to, or there is room now.
+ */
+static bool may_fit(struct unwind_tables *tables, const struct unwind_tables_file *file)
+{
+	if (file->supplied || !file->size)
+		return true;
+	if (!tables->opts.serve)
+		return false;
+
+	if (file->size <= tables->opts.max_size && !unwind_tables__has_room(tables, file->size))
+		tables->wants_room = true;
+	return true;
 }
 
 static int append_file(struct unwind_tables *tables, struct unwind_tables_file *file)
@@ -244,28 +268,34 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 			unwind_tables__queue_file(tables, file);
 			return file;
 		}
-		/* There was no room for its table, and there still is none. */
-		if (!file->supplied && file->size &&
-		    tables->size + file->size > tables->opts.max_size) {
-			tables->wants_room = true;
-			return NULL;
-		}
-		/* It has no table. It is not looked at again for each of its mappings. */
-		if (tables->opts.serve && !file->supplied && !file->gone &&
-		    (!gen || !file->gen || gen == file->gen)) {
-			if (file->checked == tables->nr_scans)
-				return NULL;
-			file->checked = tables->nr_scans;
-		}
 		/* A file without a table may be another one now. A worker checks. */
 		if (gen && file->gen && gen != file->gen) {
 			if (file->supplied)
 				unwind_tables__uncount(tables, file);
 			file->supplied = false;
+			file->size = 0;
 			file->ctime = (struct timespec) { };
+			file->gone = true;
 		}
+		/* In a service, it is not looked at again for each of its mappings. */
+		if (tables->opts.serve && !file->gone) {
+			if (file->checked == tables->nr_scans)
+				return NULL;
+			file->checked = tables->nr_scans;
+		}
+		if (!may_fit(tables, file))
+			return NULL;
 		if (name_file(file, path, root_len, map_path))
 			return NULL;
+		/* The task that had mapped it may have ended before its mounts were read. */
+		if (file->gone) {
+			fs = find_fs(tables, pid, dev);
+			file->is_remote = fs == FS_REMOTE;
+			if (fs == FS_FUSE) {
+				refuse_file(tables, file);
+				return NULL;
+			}
+		}
 		file->gen = gen ?: file->gen;
 		unwind_tables__queue_file(tables, file);
 		return file;
@@ -291,12 +321,8 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 		return NULL;
 	}
 
-	/* When a FUSE server handles a request, even SIGKILL cannot end the wait. */
 	if (fs == FS_FUSE) {
-		file->state = FILE_REFUSED;
-		unwind_tables__count_error(tables, file->path, -EREMOTE, /*refused=*/false);
-		unwind_tables__note_covered(tables, file, 0, /*before=*/false,
-					    /*is_covered=*/false);
+		refuse_file(tables, file);
 		return NULL;
 	}
 

@@ -50,8 +50,11 @@ bool unwind_tables__must_rest(struct unwind_tables *tables)
 	return tables->credit < 0;
 }
 
-static bool has_room(const struct unwind_tables *tables, u64 size, u64 max)
+/* Is there room for a table of @size bytes? The caller holds the lock. */
+bool unwind_tables__has_room(const struct unwind_tables *tables, u64 size)
 {
+	u64 max = tables->opts.serve ? tables->opts.max_size : ULLONG_MAX;
+
 	return size <= max && tables->size <= max - size &&
 	       (!tables->opts.serve || tables->supplied < MAX_TABLES);
 }
@@ -64,12 +67,11 @@ static bool has_room(const struct unwind_tables *tables, u64 size, u64 max)
 bool unwind_tables__make_room(struct unwind_tables *tables, u64 size)
 {
 	struct unwind_tables_file *file;
-	u64 max = tables->opts.serve ? tables->opts.max_size : ULLONG_MAX;
 	bool fits;
 
 	mutex_lock(&tables->lock);
-	while (!(fits = has_room(tables, size, max))) {
-		file = size <= max ? unwind_tables__pick_unmapped(tables) : NULL;
+	while (!(fits = unwind_tables__has_room(tables, size))) {
+		file = size <= tables->opts.max_size ? unwind_tables__pick_unmapped(tables) : NULL;
 		if (!file)
 			break;
 		unwind_tables__drop(tables, file);

@@ -100,12 +100,29 @@ static void count_time(struct unwind_tables *tables, double start)
 	mutex_unlock(&tables->lock);
 }
 
+/* Has a worker looked at this file before, and does the result still hold? */
+static bool is_unchanged(struct unwind_tables *tables, const struct unwind_tables_file *file,
+			 const struct stat *st)
+{
+	bool ret = true;
+
+	if (file->gone || !file->ctime.tv_sec || !is_same_time(&file->ctime, &st->st_ctim))
+		return false;
+
+	/* There was no room for its table. */
+	if (!file->supplied && file->size) {
+		mutex_lock(&tables->lock);
+		ret = !unwind_tables__has_room(tables, file->size);
+		mutex_unlock(&tables->lock);
+	}
+	return ret;
+}
+
 static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file,
 			const struct unwind_tables_clock *clock)
 {
 	bool own = false, claimed = false, shared = false, reserved = false;
 	bool refused = false, none;
-	struct timespec old = file->ctime;
 	struct unwind_tables_real real;
 	struct sframe_table table = { };
 	double start = thread_seconds();
@@ -117,12 +134,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	     unwind_tables_file__open(file, tables->opts.serve, &st);
 	err = fd < 0 ? fd : 0;
 
-	/*
-	 * A service only wants to know whether it has changed; or a worker has looked at
-	 * this file before, and it has not changed.
-	 */
-	if ((err && file->supplied) ||
-	    (!err && !file->gone && old.tv_sec && is_same_time(&old, &st.st_ctim))) {
+	/* If there is a table, a service only wants to know whether the file has changed. */
+	if (err ? file->supplied : is_unchanged(tables, file, &st)) {
 		count_time(tables, start);
 		if (fd >= 0)
 			close(fd);
@@ -205,8 +218,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	file->size = file->supplied || err == -ENOSPC ? table.size : 0;
 	if (fd >= 0)
 		file->ctime = st.st_ctim;
-	/* If there is room later, or more memory, try again. */
-	if (err == -ENOSPC || err == -ENOMEM)
+	/* If there is more memory later, try again. */
+	if (err == -ENOMEM)
 		file->ctime = (struct timespec) { };
 
 	sframe_table__exit(&table);
@@ -262,8 +275,9 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	file->real = copy.real;
 	file->gone = copy.gone;
 	tables->nr_remote -= file->is_remote;
-	/* It was mapped meanwhile. */
-	if (file->path && !file->supplied)
+	/* It was mapped meanwhile. A service tries again at the next scan if memory is short. */
+	if (file->path && !file->supplied &&
+	    (!tables->opts.serve || file->gone || file->ctime.tv_sec))
 		unwind_tables__queue_file(tables, file);
 	/* The next session of the command may need its name. */
 	if (!file->path && tables->opts.command) {
