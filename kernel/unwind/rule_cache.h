@@ -63,6 +63,8 @@
 /* There is no rule for this address. */
 #define UNWIND_RULE_NONE	0x04
 #define UNWIND_RULE_CONFINED	0x08
+/* The offset of the CFA is two numbers: see unwind_rule_join(). */
+#define UNWIND_RULE_ADDS	0x10
 
 /* The lower bits of @region are the hint. */
 #define UNWIND_RULE_HINT_BITS	16
@@ -74,7 +76,7 @@
  * @region:	Number of the region that the rule is for, and the hint: where the
  *		caller keeps the region; 0 if unused
  * @seq:	Sequence number of the set; only used in its first entry
- * @cfa:	Offset of the CFA
+ * @cfa:	Offset of the CFA; with %UNWIND_RULE_ADDS also what is added to it
  * @ra:		Offset of the return address
  * @fp:		Offset of the frame pointer
  * @loc:	The other fields of these three
@@ -145,6 +147,18 @@ static inline void unwind_rule_unpack(u8 packed, s32 off, struct unwind_user_loc
 	loc->base	= packed & UNWIND_RULE_LOC_BASE;
 	loc->reg	= packed >> UNWIND_RULE_LOC_REG;
 	loc->deref	= packed & UNWIND_RULE_LOC_DEREF;
+}
+
+/* The offset of a CFA that is read from memory, and what is added after that */
+static inline s32 unwind_rule_join(s32 off, s32 add)
+{
+	return (u16)off | (u32)add << 16;
+}
+
+static inline void unwind_rule_split(s32 joined, s32 *off, s32 *add)
+{
+	*off = (s16)joined;
+	*add = joined >> 16;
 }
 
 /**
@@ -245,6 +259,9 @@ static inline bool unwind_rule_cache_get(const struct unwind_rule_entry *entry,
 	unwind_rule_unpack(entry->loc[0], entry->cfa, &rule->cfa);
 	unwind_rule_unpack(entry->loc[1], entry->ra, &rule->ra);
 	unwind_rule_unpack(entry->loc[2], entry->fp, &rule->fp);
+	rule->cfa_add = 0;
+	if (unlikely(entry->flags & UNWIND_RULE_ADDS))
+		unwind_rule_split(entry->cfa, &rule->cfa.off, &rule->cfa_add);
 	rule->outermost	= entry->flags & UNWIND_RULE_OUTERMOST;
 	rule->signal	= entry->flags & UNWIND_RULE_SIGNAL;
 	rule->confined	= entry->flags & UNWIND_RULE_CONFINED;
@@ -259,7 +276,9 @@ static inline bool unwind_rule_cache_get(const struct unwind_rule_entry *entry,
 static inline bool unwind_rule_fits(const struct unwind_user_rule *rule)
 {
 	return (rule->cfa.reg | rule->ra.reg | rule->fp.reg) <= UNWIND_RULE_REG_MAX &&
-	       rule->ra.off == (s16)rule->ra.off && rule->fp.off == (s16)rule->fp.off;
+	       rule->ra.off == (s16)rule->ra.off && rule->fp.off == (s16)rule->fp.off &&
+	       (!rule->cfa_add || (rule->cfa.off == (s16)rule->cfa.off &&
+				   rule->cfa_add == (s16)rule->cfa_add));
 }
 
 static inline void unwind_rule_entry_move(struct unwind_rule_entry *to,
@@ -343,6 +362,10 @@ static inline bool unwind_rule_cache_put(struct unwind_rule_cache *cache, u64 ip
 		new.flags	= (rule->outermost ? UNWIND_RULE_OUTERMOST : 0) |
 				  (rule->signal ? UNWIND_RULE_SIGNAL : 0) |
 				  (rule->confined ? UNWIND_RULE_CONFINED : 0);
+		if (unlikely(rule->cfa_add)) {
+			new.cfa = unwind_rule_join(rule->cfa.off, rule->cfa_add);
+			new.flags |= UNWIND_RULE_ADDS;
+		}
 	}
 
 	return unwind_rule_cache_add(cache, &new);

@@ -65,6 +65,7 @@ struct sframe_fde {
 	bool		mask;
 	bool		signal;
 	bool		flex;
+	bool		may_add;
 };
 
 /*
@@ -348,6 +349,7 @@ static int sframe_decode_v3(const struct sframe_section *sec,
 		return 0;
 	case SFRAME_FDE_FLEX:
 		fde->flex = true;
+		fde->may_add = sec->may_add;
 		return 0;
 	default:
 		return -EINVAL;
@@ -460,10 +462,10 @@ static u32 sframe_next_unsigned(struct sframe_words *words)
 
 /*
  * Decode the next location in an FRE of a flexible FDE. If there is none, leave @loc
- * as it is.
+ * as it is. @add receives the number to add, and is NULL where there may be none.
  */
 static int sframe_decode_flex(struct sframe_words *words,
-			      struct unwind_user_loc *loc)
+			      struct unwind_user_loc *loc, s32 *add)
 {
 	u32 control, reg;
 
@@ -477,17 +479,22 @@ static int sframe_decode_flex(struct sframe_words *words,
 
 	reg = control >> SFRAME_FLEX_REG_SHIFT;
 
-	if (!words->nr || (control & SFRAME_FLEX_RESERVED))
+	if (!words->nr)
 		return -EINVAL;
 	if (reg && !(control & SFRAME_FLEX_REG))
 		return -EINVAL;
-	/* Valid, but the walk does not know this register. */
-	if (reg >= ARCH_SFRAME_REGS)
-		return -ENOENT;
-
+	if ((control & SFRAME_FLEX_ADD) &&
+	    (!add || !(control & SFRAME_FLEX_DEREF) || words->nr < 2))
+		return -EINVAL;
 	loc->off	= sframe_next_signed(words);
 	loc->reg	= reg;
 	loc->deref	= control & SFRAME_FLEX_DEREF;
+	if (control & SFRAME_FLEX_ADD)
+		*add = sframe_next_signed(words);
+
+	/* Valid, but the walk does not know this register. */
+	if (reg >= ARCH_SFRAME_REGS)
+		return -ENOENT;
 
 	if (!(control & SFRAME_FLEX_REG))
 		loc->base = UNWIND_USER_BASE_CFA;
@@ -498,6 +505,21 @@ static int sframe_decode_flex(struct sframe_words *words,
 	else
 		loc->base = UNWIND_USER_BASE_REG;
 
+	return 0;
+}
+
+/*
+ * The frame is found without the frame pointer. So a register that the walk does not know
+ * only means that the caller's frame pointer is not known.
+ */
+static int sframe_decode_fp(struct sframe_words *words, struct unwind_user_loc *loc)
+{
+	int err = sframe_decode_flex(words, loc, NULL);
+
+	if (err != -ENOENT)
+		return err;
+
+	*loc = (struct unwind_user_loc) { .base = UNWIND_USER_BASE_NONE };
 	return 0;
 }
 
@@ -521,11 +543,12 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 	rule->ra.deref	= true;
 
 	if (fde->flex) {
-		err = sframe_decode_flex(words, &rule->cfa);
+		err = sframe_decode_flex(words, &rule->cfa,
+					 fde->may_add ? &rule->cfa_add : NULL);
 		if (!err)
-			err = sframe_decode_flex(words, &rule->ra);
+			err = sframe_decode_flex(words, &rule->ra, NULL);
 		if (!err)
-			err = sframe_decode_flex(words, &rule->fp);
+			err = sframe_decode_fp(words, &rule->fp);
 		if (err)
 			return err;
 
@@ -669,6 +692,9 @@ static int sframe_decode_header(const struct sframe_header *header,
 	case SFRAME_VERSION_3:
 		if (!(header->flags & SFRAME_FLAG_PCREL))
 			return -EINVAL;
+		/* The flag of a section in user memory would be one of a later format. */
+		if (sec->data)
+			flags |= SFRAME_FLAG_ADD;
 		break;
 	default:
 		return -EOPNOTSUPP;
@@ -684,6 +710,7 @@ static int sframe_decode_header(const struct sframe_header *header,
 
 	sec->version	= header->version;
 	sec->pcrel	= header->flags & SFRAME_FLAG_PCREL;
+	sec->may_add	= header->flags & SFRAME_FLAG_ADD;
 	sec->num_fdes	= le32_to_cpu(header->num_fdes);
 	sec->num_fres	= le32_to_cpu(header->num_fres);
 

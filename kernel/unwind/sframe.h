@@ -42,6 +42,7 @@ struct unwind_user_rule;
  *		from user memory at @base
  * @version:	From the header, like the following fields
  * @pcrel:	%SFRAME_FLAG_PCREL is set
+ * @may_add:	%SFRAME_FLAG_ADD is set
  * @num_fdes:	How many FDEs there are
  * @num_fres:	How many FREs there are
  * @fdes:	Offset of the first FDE in the section
@@ -64,6 +65,7 @@ struct sframe_section {
 
 	u8			version;
 	bool			pcrel;
+	bool			may_add;
 	u32			num_fdes;
 	u32			num_fres;
 	u32			fdes;

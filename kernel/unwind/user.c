@@ -376,6 +376,7 @@ unwind_user_apply(struct unwind_user_state *state,
 
 	if (!unwind_user_locate(state, &rule->cfa, 0, &caller.cfa))
 		return UNWIND_USER_CORRUPT;
+	caller.cfa += rule->cfa_add;
 
 	if (!unwind_user_accept_cfa(state, rule, &caller))
 		return UNWIND_USER_CORRUPT;

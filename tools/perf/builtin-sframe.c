@@ -271,8 +271,9 @@ static void print_stats(const struct sframe_stats *stats)
 	unsigned int i;
 
 	printf("covers %.3f%% of %" PRIu64 " described bytes (code %" PRIu64 ", flexible %" PRIu64
-	       ", blocks %" PRIu64, percent(stats->covered, stats->described), stats->described,
-	       stats->code, stats->flex, stats->blocks);
+	       ", derived %" PRIu64 ", blocks %" PRIu64,
+	       percent(stats->covered, stats->described), stats->described, stats->code,
+	       stats->flex, stats->derived, stats->blocks);
 	for (i = 0; i < SFRAME_LOST_NR; i++) {
 		if (stats->lost[i])
 			printf(", no %s %" PRIu64, sframe_lost_names[i], stats->lost[i]);
@@ -290,6 +291,7 @@ static void add_stats(struct sframe_totals *totals, const struct sframe_table *t
 	totals->stats.covered	+= table->stats.covered;
 	totals->stats.flex	+= table->stats.flex;
 	totals->stats.blocks	+= table->stats.blocks;
+	totals->stats.derived	+= table->stats.derived;
 	for (i = 0; i < SFRAME_LOST_NR; i++)
 		totals->stats.lost[i] += table->stats.lost[i];
 }
@@ -308,7 +310,7 @@ static void build_file(size_t index, void *arg)
 	else if (totals->out || totals->force)
 		err = sframe_table__build(&table, fd);
 	else
-		err = sframe_table__get(&table, fd, SFRAME_CACHE_USE, NULL, NULL);
+		err = sframe_table__get(&table, fd, SFRAME_CACHE_USE, false, NULL, NULL);
 
 	if (!err && totals->out)
 		err = write_table(totals->out, &table);
@@ -407,15 +409,74 @@ static void print_check(const struct sframe_check *check)
 	       check->different, check->extra, check->unread);
 	if (check->unreadable)
 		printf(", unreadable FDEs %" PRIu64, check->unreadable);
-	printf("; %.3f%% of %" PRIu64 " executable bytes described\n",
+	printf("; %.3f%% of %" PRIu64 " executable bytes described",
 	       percent(check->code_described, check->code), check->code);
+	if (check->derived)
+		printf(", %.3f%% derived", percent(check->derived, check->code));
+	if (check->compare_insns)
+		printf("; instructions: %" PRIu64 " agree, %" PRIu64 " differ, %" PRIu64 " open",
+		       check->insns_same, check->insns_other, check->insns_open);
+	printf("\n");
+}
+
+/* What code without CFI consists of, if the instructions of the file were looked at */
+static void print_code(const struct sframe_insn_stats *stats)
+{
+	static const char * const kinds[SFRAME_INSN_NR_KINDS] = {
+		[SFRAME_INSN_LEAF]	= "no frame",
+		[SFRAME_INSN_RSP]	= "rsp",
+		[SFRAME_INSN_RBP]	= "rbp",
+		[SFRAME_INSN_REG]	= "other registers",
+		[SFRAME_INSN_SLOT]	= "memory",
+	};
+	static const char * const reasons[SFRAME_INSN_NR_VERDICTS] = {
+		[SFRAME_INSN_UNREACHED]	 = "not reached",
+		[SFRAME_INSN_CONFLICT]	 = "different ways to it",
+		[SFRAME_INSN_BAD_DECODE] = "not decoded",
+		[SFRAME_INSN_BAD_JUMP]	 = "unknown jump",
+		[SFRAME_INSN_UNBALANCED] = "stack not restored",
+		[SFRAME_INSN_BUDGET]	 = "out of time",
+	};
+	const char *sep = "";
+	unsigned int i;
+
+	if (!stats->code)
+		return;
+
+	printf("    not described: padding %" PRIu64 ", data %" PRIu64 "; derived, CFA by: ",
+	       stats->padding, stats->data);
+	for (i = 0; i < SFRAME_INSN_NR_KINDS; i++, sep = ", ")
+		printf("%s%s %" PRIu64, sep, kinds[i], stats->kind[i]);
+	sep = "; no rule, because: ";
+	for (i = 0; i < SFRAME_INSN_NR_VERDICTS; i++) {
+		if (!reasons[i] || !stats->without[i])
+			continue;
+		printf("%s%s %" PRIu64, sep, reasons[i], stats->without[i]);
+		sep = ", ";
+	}
+	printf("\n");
+}
+
+static void add_code(struct sframe_insn_stats *to, const struct sframe_insn_stats *stats)
+{
+	unsigned int i;
+
+	to->code	+= stats->code;
+	to->padding	+= stats->padding;
+	to->data	+= stats->data;
+	for (i = 0; i < SFRAME_INSN_NR_KINDS; i++)
+		to->kind[i] += stats->kind[i];
+	for (i = 0; i < SFRAME_INSN_NR_VERDICTS; i++)
+		to->without[i] += stats->without[i];
 }
 
 static void check_file(size_t index, void *arg)
 {
 	const struct sframe_file *file = &all_files.files[index];
 	struct sframe_totals *totals = arg;
-	struct sframe_check check = { .max = totals->check.max };
+	struct sframe_check check = {
+		.max = totals->check.max, .compare_insns = totals->check.compare_insns,
+	};
 	struct sframe_table table = { };
 	char *text = NULL;
 	size_t text_size;
@@ -449,11 +510,17 @@ static void check_file(size_t index, void *arg)
 		totals->check.missing	+= check.missing;
 		totals->check.different	+= check.different;
 		totals->check.extra	+= check.extra;
+		totals->check.derived	+= check.derived;
+		totals->check.insns_same += check.insns_same;
+		totals->check.insns_other += check.insns_other;
+		totals->check.insns_open += check.insns_open;
+		add_code(&totals->stats.insn, &table.stats.insn);
 		totals->check.unread	+= check.unread;
 		totals->check.unreadable += check.unreadable;
 		if (!file->found || verbose > 0 || check.different || check.extra) {
 			printf("%s: ", file->path);
 			print_check(&check);
+			print_code(&table.stats.insn);
 			printf("%s", text ?: "");
 		}
 	}
@@ -475,6 +542,8 @@ static int cmd_sframe_check(int argc, const char **argv)
 	const struct option options[] = {
 	OPT_STRING('t', "table", &totals.table, "file",
 		   "check this table instead of making one; takes exactly one file"),
+	OPT_BOOLEAN('i', "instructions", &totals.check.compare_insns,
+		    "compare call frame information with instructions, too"),
 	OPT_UINTEGER('n', "differences", &totals.check.max,
 		     "number of differences to print for each file"),
 	OPT_UINTEGER('j', "jobs", &jobs, "number of files at a time (default: number of CPUs)"),
@@ -506,6 +575,7 @@ static int cmd_sframe_check(int argc, const char **argv)
 		printf("%zu files, %zu skipped, %zu failed: ", all_files.nr, totals.skipped,
 		       totals.failed);
 		print_check(&totals.check);
+		print_code(&totals.stats.insn);
 	}
 
 	ret = totals.failed || all_files.unlisted || totals.check.different ||

@@ -43,6 +43,12 @@
 #define SFRAME_FLAG_FRAME_POINTER	0x02
 /* A function's start is relative to its own field, not to the header. */
 #define SFRAME_FLAG_PCREL		0x04
+/*
+ * Control words may have SFRAME_FLEX_ADD. This is an extension for the tables that
+ * profilers supply to the kernel. Sections of programs do not have it, and a reader
+ * of version 3 refuses a table with a flag that it does not know.
+ */
+#define SFRAME_FLAG_ADD			0x80
 
 #define SFRAME_ABI_AMD64		3
 /* Offset of the return address from the CFA on AMD64. */
@@ -160,7 +166,11 @@ struct sframe_attr_v3 {
 /* Control words in FREs of SFRAME_FDE_FLEX; the rest is the register. */
 #define SFRAME_FLEX_REG			0x01
 #define SFRAME_FLEX_DEREF		0x02
-#define SFRAME_FLEX_RESERVED		0x04
+/*
+ * With SFRAME_FLAG_ADD: a third word follows, a number to add to what was read from
+ * memory. Only for the CFA. Without the flag this bit is reserved.
+ */
+#define SFRAME_FLEX_ADD			0x04
 #define SFRAME_FLEX_REG_SHIFT		3
 
 #endif /* _LINUX_SFRAME_H */

@@ -11,6 +11,7 @@
  * @UNWIND_USER_BASE_SP:	The stack pointer
  * @UNWIND_USER_BASE_FP:	The frame pointer register
  * @UNWIND_USER_BASE_REG:	Any other general register
+ * @UNWIND_USER_BASE_NONE:	Nothing: the value cannot be found. Only for the frame pointer
  */
 enum unwind_user_base {
 	UNWIND_USER_BASE_SAME,
@@ -18,6 +19,7 @@ enum unwind_user_base {
 	UNWIND_USER_BASE_SP,
 	UNWIND_USER_BASE_FP,
 	UNWIND_USER_BASE_REG,
+	UNWIND_USER_BASE_NONE,
 };
 
 /**
@@ -41,6 +43,7 @@ struct unwind_user_loc {
  *		calling frame
  * @ra:		The return address
  * @fp:		The caller's frame pointer
+ * @cfa_add:	Bytes to add to the CFA after @cfa was read from memory
  * @outermost:	There is no caller; the other fields are not valid
  * @signal:	The kernel made the frame for a signal: @ra is the instruction that
  *		was interrupted, not one after a call
@@ -51,6 +54,7 @@ struct unwind_user_rule {
 	struct unwind_user_loc	cfa;
 	struct unwind_user_loc	ra;
 	struct unwind_user_loc	fp;
+	s32			cfa_add;
 	bool			outermost;
 	bool			signal;
 	bool			confined;

@@ -29,6 +29,7 @@ static const struct {
 	{ code_drap,		code_drap_ret },
 	{ code_ra_reg,		code_ra_reg_ret },
 	{ code_fp_reg,		code_fp_reg_ret },
+	{ code_slot,		code_slot_ret },
 	{ code_interrupt,	code_interrupt_ret },
 	{ code_entry,		code_entry_ret },
 	{ code_start,		code_start_ret },

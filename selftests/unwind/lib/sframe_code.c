@@ -273,6 +273,21 @@ CODE_NEXT
 "	ret\n"
 CODE_END("code_fp_reg")
 
+/* A realigned stack, as assembly makes it: the stack pointer before that is in a slot. */
+CODE_FUNC("code_slot")
+"	mov	%rsp, %rax\n"
+"code_slot_1:\n"
+"	sub	$104, %rsp\n"
+"	and	$-64, %rsp\n"
+"	mov	%rax, 72(%rsp)\n"
+"code_slot_2:\n"
+CODE_NEXT
+"code_slot_ret:\n"
+"	mov	72(%rsp), %rsp\n"
+"code_slot_3:\n"
+"	ret\n"
+CODE_END("code_slot")
+
 /*
  * Like a signal frame, this frame does not return to a return address, but to the first
  * instruction of code_first.

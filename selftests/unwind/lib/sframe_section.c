@@ -112,6 +112,13 @@ ROWS(code_fp_reg) = {
 	FLEX(code_fp_reg_8, 2, FLEX_REG(DWARF_RSP), 8),
 };
 
+ROWS(code_slot) = {
+	FLEX(code_slot, 2, FLEX_REG(DWARF_RSP), 8),
+	FLEX(code_slot_1, 2, FLEX_REG(DWARF_RAX), 8),
+	FLEX(code_slot_2, 3, FLEX_ADD_AT_REG(DWARF_RSP), 72, 8),
+	FLEX(code_slot_3, 2, FLEX_REG(DWARF_RSP), 8),
+};
+
 ROWS(code_interrupt) = { SP(code_interrupt, 8) };
 ROWS(code_first) = { SP(code_first, 8) };
 ROWS(code_spin) = { SP(code_spin, 8) };
@@ -159,6 +166,7 @@ const struct sframe_func sframe_funcs[] = {
 	FUNC(code_drap, .flex = true),
 	FUNC(code_ra_reg, .flex = true),
 	FUNC(code_fp_reg, .flex = true),
+	FUNC(code_slot, .flex = true, .add = true),
 	FUNC(code_interrupt, .signal = true),
 	FUNC(code_first),
 	FUNC(code_leaf),
@@ -185,6 +193,8 @@ bool sframe_has(const struct sframe_opts *o,
 		const struct sframe_func *f)
 {
 	if (f->start == o->without)
+		return false;
+	if (f->add && !o->add)
 		return false;
 	return o->version >= SFRAME_VERSION_3 || (!f->flex && !f->signal);
 }
@@ -259,6 +269,8 @@ size_t sframe_build(unsigned char *buf, const struct sframe_opts *o, __u64 addr,
 	};
 	if (o->version >= SFRAME_VERSION_3 || o->pcrel)
 		h->flags |= SFRAME_FLAG_PCREL;
+	if (o->add && !o->add_unsaid)
+		h->flags |= SFRAME_FLAG_ADD;
 	memset(buf + sizeof(*h), 0xff, o->aux_len);
 	fdes = buf + sizeof(*h) + o->aux_len;
 	fres = fdes + h->fre_off;

@@ -23,7 +23,9 @@
 #define FLEX_DEFAULT		0
 #define FLEX_REG(dwarf)		((dwarf) << 3 | 1)
 #define FLEX_AT_REG(dwarf)	((dwarf) << 3 | 3)
+#define FLEX_ADD_AT_REG(dwarf)	((dwarf) << 3 | 7)
 #define FLEX_AT_CFA		2
+#define DWARF_RAX		0
 #define DWARF_RBP		6
 #define DWARF_RSP		7
 #define DWARF_R9		9
@@ -48,9 +50,11 @@ struct sframe_func {
 	unsigned int		nr_rows;
 	/* Bytes after which a PLT repeats, 0 if this is none. */
 	unsigned int		rep_size;
-	/* The following two are for v3 only. */
+	/* The following are for v3 only. */
 	bool			flex;
 	bool			signal;
+	/* Needs SFRAME_FLAG_ADD. */
+	bool			add;
 };
 
 struct sframe_opts {
@@ -64,6 +68,9 @@ struct sframe_opts {
 	const char	*outermost[2];
 	/* A function left out. */
 	const char	*without;
+	/* With functions that need SFRAME_FLAG_ADD; without the flag for them. */
+	bool		add;
+	bool		add_unsaid;
 	/* Length of the auxiliary header, which is filled with 0xff. */
 	__u8		aux_len;
 };

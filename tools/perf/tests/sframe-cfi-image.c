@@ -130,13 +130,17 @@ static const struct {
 	FDE(0x0a0, 0x10, false,
 	    DW_CFA_advance_loc | 1, DW_CFA_register, RIP, RDI,
 	    DW_CFA_advance_loc | 1, DW_CFA_register, RBP, R12),
-	/* A CFA that the format cannot express, in the middle of a function. */
+	/* A CFA in memory, less 8, and one that the format cannot express. */
 	FDE(0x0b0, 0x20, false,
 	    DW_CFA_advance_loc | 4, DW_CFA_remember_state, DW_CFA_def_cfa_expression, 5,
 				    DW_OP_breg0 + RSP, 40, DW_OP_deref, DW_OP_plus_uconst, 8,
-	    DW_CFA_advance_loc | 8, DW_CFA_restore_state),
-	/* The caller's frame pointer is undefined. */
-	FDE(0x0d0, 0x10, false, DW_CFA_advance_loc | 4, DW_CFA_undefined, RBP),
+	    DW_CFA_advance_loc | 4, DW_CFA_def_cfa_expression, 4,
+				    DW_OP_breg0 + RSP, 40, DW_OP_deref, DW_OP_deref,
+	    DW_CFA_advance_loc | 4, DW_CFA_restore_state),
+	/* The caller's frame pointer is undefined, then at a place that is in memory. */
+	FDE(0x0d0, 0x10, false,
+	    DW_CFA_advance_loc | 4, DW_CFA_undefined, RBP,
+	    DW_CFA_advance_loc | 4, DW_CFA_expression, RBP, 3, DW_OP_breg0 + RSP, 8, DW_OP_deref),
 	/* The stack pointer is not the CFA. */
 	FDE(0x0e0, 0x10, false, DW_CFA_register, RSP, R12),
 	/* Expressions that are equivalent to a register plus an offset. */
@@ -183,10 +187,12 @@ static const struct expectation {
 	{ 0x0a1, 0x0a2, "cfa rsp+8 ra rdi fp same" },
 	{ 0x0a2, 0x0b0, "cfa rsp+8 ra rdi fp r12" },
 	{ 0x0b0, 0x0b4, "cfa rsp+8 ra *(cfa-8) fp same" },
-	{ 0x0b4, 0x0bc, "none" },
+	{ 0x0b4, 0x0b8, "cfa *(rsp+40)+8 ra *(cfa-8) fp same" },
+	{ 0x0b8, 0x0bc, "none" },
 	{ 0x0bc, 0x0d0, "cfa rsp+8 ra *(cfa-8) fp same" },
 	{ 0x0d0, 0x0d4, "cfa rsp+8 ra *(cfa-8) fp same" },
-	{ 0x0d4, 0x0f0, "none" },
+	{ 0x0d4, 0x0d8, "cfa rsp+8 ra *(cfa-8) fp unknown" },
+	{ 0x0d8, 0x0f0, "none" },
 	{ 0x0f0, 0x0f4, "cfa rsp+16 ra *(cfa-8) fp same" },
 	{ 0x0f4, 0x100, "cfa rbp+16 ra *(cfa-8) fp same" },
 	{ 0x100, 0xff0, "none" },
@@ -197,12 +203,12 @@ static const struct expectation {
 const struct sframe_stats sframe_image__stats = {
 	.code		= TEXT_SIZE,
 	.described	= 0x120,
-	.covered	= 0x120 - 8 - 12 - 16 - 16,
-	.flex		= 0x1b + 15,
+	.covered	= 0x120 - 4 - 8 - 16 - 16,
+	.flex		= 0x1b + 15 + 4 + 4,
 	.blocks		= 0x20,
 	.lost		= {
-		[SFRAME_LOST_CFA]	= 8,
-		[SFRAME_LOST_FP]	= 12,
+		[SFRAME_LOST_CFA]	= 4,
+		[SFRAME_LOST_FP]	= 8,
 		[SFRAME_LOST_SP]	= 16,
 		[SFRAME_LOST_DAMAGED]	= 16,
 	},

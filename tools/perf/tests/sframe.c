@@ -16,9 +16,12 @@
 #define LOC_REG(nr, offset)	LOC(.base = SFRAME_BASE_REG, .reg = (nr), .off = (offset))
 #define LOC_AT_REG(nr, offset)	\
 	LOC(.base = SFRAME_BASE_REG, .reg = (nr), .off = (offset), .deref = true)
+#define LOC_ADD_AT_REG(nr, offset, number)	\
+	LOC(.base = SFRAME_BASE_REG, .reg = (nr), .off = (offset), .deref = true, .add = (number))
 #define LOC_CFA			LOC(.base = SFRAME_BASE_CFA)
 #define LOC_AT_CFA(offset)	\
 	LOC(.base = SFRAME_BASE_CFA, .off = (offset), .deref = true)
+#define LOC_NONE		LOC(.base = SFRAME_BASE_NONE)
 #define LOC_SAME		LOC(.base = SFRAME_BASE_SAME)
 
 #define ROW(address, cfa_loc, ra_loc, fp_loc)	\
@@ -63,6 +66,16 @@ static const struct sframe_row flex[] = {
 	ROW(21, LOC_REG(RSP, 8), LOC_REG(RDI, 0), LOC_REG(R12, 0)),
 	ROW(22, LOC_REG(15, 300), LOC_AT_CFA(-16), LOC_AT_CFA(-24)),
 	ROW_OUTERMOST(30),
+	ROW_PLAIN(31, RSP, 8, LOC_NONE),
+	ROW(32, LOC_REG(RSP, 8), LOC_REG(RDI, 0), LOC_NONE),
+};
+
+/* Each number decides in one row how many bytes its words have. */
+static const struct sframe_row added[] = {
+	ROW(0, LOC_ADD_AT_REG(RSP, 24, 8), LOC_AT_CFA(-8), LOC_SAME),
+	ROW(4, LOC_ADD_AT_REG(RBP, -24, 0x1234), LOC_AT_CFA(-8), LOC_AT_CFA(-16)),
+	ROW(9, LOC_ADD_AT_REG(R12, 0x12345678, -16), LOC_REG(RDI, 0), LOC_AT_REG(RSP, 8)),
+	ROW_PLAIN(20, RSP, 8, LOC_SAME),
 };
 
 static const struct sframe_row blocks[] = {
@@ -70,10 +83,12 @@ static const struct sframe_row blocks[] = {
 	ROW_PLAIN(11, RSP, 16, LOC_SAME),
 };
 
-static const struct {
+struct test_function {
 	struct sframe_function	function;
 	const struct sframe_row	*rows;
-} functions[] = {
+};
+
+static const struct test_function functions[] = {
 	{ { .start = 0x1000, .size = 0x100, .nr_rows = ARRAY_SIZE(plain), }, plain },
 	{ { .start = 0x1100, .size = 0x10000, .nr_rows = ARRAY_SIZE(two), }, two },
 	{ { .start = 0x20000, .size = 0x20000, .nr_rows = ARRAY_SIZE(four), }, four },
@@ -81,7 +96,8 @@ static const struct {
 	{ { .start = 0x40030, .size = 0x40, .nr_rows = ARRAY_SIZE(blocks), .rep_size = 16, },
 	  blocks },
 	/* Shares the rows of the first function. */
-	{ { .start = 0x50000, .size = 0x180, .nr_rows = ARRAY_SIZE(plain), }, plain },
+	{ { .start = 0x50000, .size = 0x180, .nr_rows = ARRAY_SIZE(plain), .derived = true, },
+	  plain },
 	{ { .start = 0x60000, .size = 0x100, .nr_rows = ARRAY_SIZE(plain), .signal = true, },
 	  plain },
 	{ { .start = 0x70000, .size = 16, .signal = true, }, NULL },
@@ -92,14 +108,22 @@ static const struct {
 	  blocks },
 };
 
-static int write_all(struct sframe_aux *aux, void **data, size_t *size)
+/* The last two share their rows. */
+static const struct test_function adding[] = {
+	{ { .start = 0x1000, .size = 0x100, .nr_rows = ARRAY_SIZE(plain), }, plain },
+	{ { .start = 0x2000, .size = 40, .nr_rows = ARRAY_SIZE(added), }, added },
+	{ { .start = 0x3000, .size = 40, .nr_rows = ARRAY_SIZE(added), }, added },
+};
+
+static int write_functions(const struct test_function *from, size_t nr, struct sframe_aux *aux,
+			   void **data, size_t *size)
 {
 	struct sframe_writer *writer = sframe_writer__new();
 	int err = writer ? 0 : -ENOMEM;
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(functions) && !err; i++)
-		err = sframe_writer__add(writer, &functions[i].function, functions[i].rows);
+	for (i = 0; i < nr && !err; i++)
+		err = sframe_writer__add(writer, &from[i].function, from[i].rows);
 	if (!err)
 		err = sframe_writer__finish(writer, aux, data, size);
 	sframe_writer__delete(writer);
@@ -107,9 +131,15 @@ static int write_all(struct sframe_aux *aux, void **data, size_t *size)
 	return err;
 }
 
-static bool same_function(const struct sframe_reader *reader, u32 index)
+static int write_all(struct sframe_aux *aux, void **data, size_t *size)
 {
-	const struct sframe_function *expected = &functions[index].function;
+	return write_functions(functions, ARRAY_SIZE(functions), aux, data, size);
+}
+
+static bool same_function(const struct sframe_reader *reader, const struct test_function *from,
+			  u32 index)
+{
+	const struct sframe_function *expected = &from[index].function;
 	struct sframe_function function;
 	struct sframe_row row;
 	u32 i, pos;
@@ -118,14 +148,15 @@ static bool same_function(const struct sframe_reader *reader, u32 index)
 		return false;
 	if (function.start != expected->start || function.size != expected->size ||
 	    function.nr_rows != expected->nr_rows ||
-	    function.rep_size != expected->rep_size || function.signal != expected->signal)
+	    function.rep_size != expected->rep_size || function.signal != expected->signal ||
+	    function.derived != expected->derived)
 		return false;
 
 	pos = function.pos;
 	for (i = 0; i < function.nr_rows; i++) {
 		if (sframe_reader__row(reader, &function, &pos, &row) ||
-		    row.addr != functions[index].rows[i].addr ||
-		    !sframe_rule__equal(&row.rule, &functions[index].rows[i].rule))
+		    row.addr != from[index].rows[i].addr ||
+		    !sframe_rule__equal(&row.rule, &from[index].rows[i].rule))
 			return false;
 	}
 
@@ -148,17 +179,75 @@ static int test__sframe_round_trip(struct test_suite *test __maybe_unused,
 	TEST_ASSERT_VAL("write", !write_all(&aux, &data, &size));
 
 	same = !sframe_reader__init(&reader, data, size, 0) &&
+	       !(reader.flags & SFRAME_FLAG_ADD) &&
 	       reader.num_fdes == ARRAY_SIZE(functions) && !sframe_reader__check(&reader) &&
 	       !sframe_reader__aux(&reader, &read_aux) &&
-	       !memcmp(&read_aux, &aux, sizeof(aux));
+	       !memcmp(&read_aux, &aux, sizeof(aux)) &&
+	       !sframe_reader__is_derived(&reader, 0x40000) &&
+	       sframe_reader__is_derived(&reader, 0x50000) &&
+	       sframe_reader__is_derived(&reader, 0x5017f) &&
+	       !sframe_reader__is_derived(&reader, 0x60000);
 	for (i = 0; same && i < ARRAY_SIZE(functions); i++) {
-		same = same_function(&reader, i);
+		same = same_function(&reader, functions, i);
 		if (!same)
 			pr_debug("function %u differs\n", i);
 	}
 
 	free(data);
 	return same ? TEST_OK : TEST_FAIL;
+}
+
+/* Kernels that do not know the flag get a table without the rules that need it. */
+static bool without_add(const struct sframe_reader *with)
+{
+	struct sframe_reader reader;
+	struct sframe_function fn;
+	struct sframe_row row;
+	bool same = false;
+	u32 i, pos;
+	void *data;
+
+	if (sframe_reader__without_add(with, &data))
+		return false;
+
+	if (sframe_reader__init(&reader, data, with->size, 0) || reader.flags & SFRAME_FLAG_ADD ||
+	    !same_function(&reader, adding, 0) || sframe_reader__function(&reader, 1, &fn))
+		goto out;
+
+	/* perf refuses registers that it does not know. The row after these is the same. */
+	for (i = 0, pos = fn.pos; i < fn.nr_rows; i++) {
+		if (sframe_reader__row(&reader, &fn, &pos, &row) !=
+		    (added[i].rule.cfa.add ? -EINVAL : 0))
+			goto out;
+	}
+	same = sframe_rule__equal(&row.rule, &added[i - 1].rule);
+out:
+	free(data);
+	return same;
+}
+
+static int test__sframe_add(struct test_suite *test __maybe_unused,
+			    int subtest __maybe_unused)
+{
+	struct sframe_aux aux = { .magic = SFRAME_AUX_MAGIC };
+	struct sframe_reader reader;
+	void *data = NULL;
+	bool same, without;
+	size_t size;
+
+	TEST_ASSERT_VAL("write",
+			!write_functions(adding, ARRAY_SIZE(adding), &aux, &data, &size));
+
+	same = !sframe_reader__init(&reader, data, size, 0) &&
+	       reader.flags & SFRAME_FLAG_ADD && !sframe_reader__check(&reader) &&
+	       same_function(&reader, adding, 1) && same_function(&reader, adding, 2);
+	without = same && without_add(&reader);
+
+	free(data);
+	TEST_ASSERT_VAL("with the flag", same);
+	TEST_ASSERT_VAL("without the flag", without);
+
+	return TEST_OK;
 }
 
 /* The rule for an address, and the end of its range. */
@@ -184,6 +273,8 @@ static const struct lookup {
 	{ 0x40014,	0x40015,	"cfa rsp+8 ra rdi fp same" },
 	{ 0x40015,	0x40016,	"cfa rsp+8 ra rdi fp r12" },
 	{ 0x40016,	0x4001e,	"cfa r15+300 ra *(cfa-16) fp *(cfa-24)" },
+	{ 0x4001f,	0x40020,	"cfa rsp+8 ra *(cfa-8) fp unknown" },
+	{ 0x40020,	0x40028,	"cfa rsp+8 ra rdi fp unknown" },
 	{ 0x4003b,	0x40040,	"cfa rsp+16 ra *(cfa-8) fp same" },
 	{ 0x40040,	0x4004b,	"cfa rsp+8 ra *(cfa-8) fp same" },
 	{ 0x40070,	0x50000,	"none" },
@@ -246,13 +337,24 @@ static int test__sframe_refuse(struct test_suite *test __maybe_unused,
 	static const struct sframe_row no_ra[] = {
 		ROW(0, LOC_REG(RSP, 8), LOC_SAME, LOC_SAME),
 	};
+	static const struct sframe_row ra_unknown[] = {
+		ROW(0, LOC_REG(RSP, 8), LOC_NONE, LOC_SAME),
+	};
 	static const struct sframe_row bad_reg[] = {
 		ROW(0, LOC_REG(16, 8), LOC_AT_CFA(-8), LOC_SAME),
 	};
-	static const struct {
-		struct sframe_function	function;
-		const struct sframe_row	*rows;
-	} refused[] = {
+	/* Only what was read from memory, and only for the CFA. */
+	static const struct sframe_row add_to_reg[] = {
+		ROW(0, LOC(.base = SFRAME_BASE_REG, .reg = RSP, .off = 8, .add = 8),
+		    LOC_AT_CFA(-8), LOC_SAME),
+	};
+	static const struct sframe_row add_to_ra[] = {
+		ROW(0, LOC_REG(RSP, 8), LOC_ADD_AT_REG(RSP, 8, 8), LOC_SAME),
+	};
+	static const struct sframe_row add_to_fp[] = {
+		ROW(0, LOC_REG(RSP, 8), LOC_AT_CFA(-8), LOC_ADD_AT_REG(RSP, 8, 8)),
+	};
+	static const struct test_function refused[] = {
 		/* The previous function ends at 0x1100. */
 		{ { .start = 0x10ff, .size = 16, .nr_rows = 1, }, plain },
 		{ { .start = 0, .size = 16, .nr_rows = 1, }, plain },
@@ -265,7 +367,11 @@ static int test__sframe_refuse(struct test_suite *test __maybe_unused,
 		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, no_cfa },
 		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, cfa_value },
 		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, no_ra },
+		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, ra_unknown },
 		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, bad_reg },
+		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, add_to_reg },
+		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, add_to_ra },
+		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, add_to_fp },
 	};
 	struct sframe_writer *writer = sframe_writer__new();
 	int ret = TEST_OK;
@@ -289,6 +395,7 @@ static int test__sframe_refuse(struct test_suite *test __maybe_unused,
 /* Read all of a table, which may make no sense. */
 static int read_damaged(const u8 *data, size_t size, FILE *null)
 {
+	void *without = NULL;
 	/* Exactly this long, so that sanitizers detect reads beyond it. */
 	u8 *copy = malloc(size);
 	struct sframe_reader reader;
@@ -305,6 +412,8 @@ static int read_damaged(const u8 *data, size_t size, FILE *null)
 	err = sframe_reader__init(&reader, copy, size, 0);
 	if (!err) {
 		sframe_reader__fprintf(&reader, null);
+		sframe_reader__without_add(&reader, &without);
+		free(without);
 		for (i = 0; i < ARRAY_SIZE(lookups); i++)
 			sframe_reader__find(&reader, lookups[i].addr, &rule, &signal, &end);
 		err = sframe_reader__check(&reader);
@@ -325,6 +434,8 @@ static int test__sframe_damaged(struct test_suite *test __maybe_unused,
 	unsigned int bit;
 	void *written;
 
+	/* Otherwise the marks at the end would not be looked for. */
+	aux.version = cpu_to_le32(SFRAME_AUX_VERSION);
 	TEST_ASSERT_VAL("/dev/null", null);
 	if (write_all(&aux, &written, &size))
 		goto out;
@@ -368,6 +479,7 @@ out:
 
 static struct test_case tests__sframe[] = {
 	TEST_CASE("Write and read", sframe_round_trip),
+	TEST_CASE("Numbers added to CFAs", sframe_add),
 	TEST_CASE("Find", sframe_find),
 	TEST_CASE("Refuse", sframe_refuse),
 	TEST_CASE("Damaged tables", sframe_damaged),

@@ -9,6 +9,7 @@
 #include "util/sframe.h"
 #include "util/sframe-build.h"
 #include "util/sframe-cfi.h"
+#include "util/sframe-code.h"
 #include "util/sframe-expr.h"
 #include "util/sframe-translate.h"
 
@@ -26,6 +27,8 @@
  * @function:	The current function; its size is 0 if there is none
  * @only_signal: @function has no rows, only the mark of a signal handler's return
  * @rows:	Rows of @function
+ * @code:	Rules for code that the CFI does not describe
+ * @next:	The next row of @code
  */
 struct sframe_build {
 	struct sframe_writer	*writer;
@@ -33,6 +36,8 @@ struct sframe_build {
 	struct sframe_function	function;
 	bool			only_signal;
 	struct sframe_row	rows[SFRAME_ROWS_MAX];
+	struct sframe_code	code;
+	size_t			next;
 };
 
 static int sframe_build__flush(struct sframe_build *build)
@@ -60,7 +65,7 @@ static u64 sframe_build__end(const struct sframe_build *build)
 
 /* Make sure that [@start, @end) can be added to the current function. */
 static int sframe_build__prepare(struct sframe_build *build, u64 start, u64 end,
-				 bool signal, bool only_signal)
+				 bool signal, bool only_signal, bool derived)
 {
 	struct sframe_function *function = &build->function;
 	int err;
@@ -70,6 +75,7 @@ static int sframe_build__prepare(struct sframe_build *build, u64 start, u64 end,
 
 	if (function->size &&
 	    (start != sframe_build__end(build) || function->signal != signal ||
+	     function->derived != derived ||
 	     build->only_signal != only_signal || function->rep_size ||
 	     function->nr_rows == SFRAME_ROWS_MAX || end - function->start > UINT_MAX)) {
 		err = sframe_build__flush(build);
@@ -80,6 +86,7 @@ static int sframe_build__prepare(struct sframe_build *build, u64 start, u64 end,
 	if (!function->size) {
 		function->start = start;
 		function->signal = signal;
+		function->derived = derived;
 		build->only_signal = only_signal;
 	}
 
@@ -87,13 +94,13 @@ static int sframe_build__prepare(struct sframe_build *build, u64 start, u64 end,
 }
 
 static int sframe_build__rule(struct sframe_build *build, u64 start, u64 end,
-			      bool signal, const struct sframe_rule *rule)
+			      bool signal, bool derived, const struct sframe_rule *rule)
 {
 	struct sframe_function *function = &build->function;
 	struct sframe_row *row;
 	int err;
 
-	err = sframe_build__prepare(build, start, end, signal, false);
+	err = sframe_build__prepare(build, start, end, signal, false, derived);
 	if (err)
 		return err;
 
@@ -106,13 +113,16 @@ static int sframe_build__rule(struct sframe_build *build, u64 start, u64 end,
 	}
 	function->size = end - function->start;
 
-	build->stats->covered += end - start;
+	if (derived)
+		build->stats->derived += end - start;
+	else
+		build->stats->covered += end - start;
 	return 0;
 }
 
 static int sframe_build__signal(struct sframe_build *build, u64 start, u64 end)
 {
-	int err = sframe_build__prepare(build, start, end, true, true);
+	int err = sframe_build__prepare(build, start, end, true, true, false);
 
 	if (err)
 		return err;
@@ -140,7 +150,7 @@ static int sframe_build__plt(struct sframe_build *build, u64 start, u64 end, boo
 
 	err = sframe_build__flush(build);
 	if (!err)
-		err = sframe_build__prepare(build, start, end, signal, false);
+		err = sframe_build__prepare(build, start, end, signal, false, false);
 	if (err)
 		return err;
 
@@ -168,7 +178,24 @@ static bool sframe_rule__is_flex(const struct sframe_rule *rule)
 	       (rule->cfa.deref ||
 		(rule->cfa.reg != SFRAME_AMD64_SP && rule->cfa.reg != SFRAME_AMD64_FP) ||
 		rule->ra.base != SFRAME_BASE_CFA || rule->ra.off != SFRAME_AMD64_RA_OFF ||
-		rule->fp.base == SFRAME_BASE_REG);
+		rule->fp.base == SFRAME_BASE_REG || rule->fp.base == SFRAME_BASE_NONE);
+}
+
+/* Add the rules that were derived from instructions below @end. */
+static int sframe_build__derived(struct sframe_build *build, u64 end)
+{
+	const struct sframe_code *code = &build->code;
+	const struct sframe_code_row *row;
+	int err = 0;
+
+	for (; build->next < code->nr && !err; build->next++) {
+		row = &code->rows[build->next];
+		if (row->end > end)
+			break;
+		err = sframe_build__rule(build, row->start, row->end, false, true, &row->rule);
+	}
+
+	return err;
 }
 
 static int sframe_build__row(const struct sframe_cfi_row *row, void *arg)
@@ -180,13 +207,17 @@ static int sframe_build__row(const struct sframe_cfi_row *row, void *arg)
 	struct sframe_plt plt;
 	int err = 0;
 
+	err = sframe_build__derived(build, start);
+	if (err)
+		return err;
+
 	build->stats->described += end - start;
 
 	switch (sframe_row__translate(row, &rule, &plt, &lost)) {
 	case SFRAME_KIND_RULE:
 		if (sframe_rule__is_flex(&rule))
 			build->stats->flex += end - start;
-		err = sframe_build__rule(build, start, end, row->signal, &rule);
+		err = sframe_build__rule(build, start, end, row->signal, false, &rule);
 		break;
 	case SFRAME_KIND_PLT:
 		err = sframe_build__plt(build, start, end, row->signal, &rule, &plt);
@@ -209,12 +240,13 @@ static int sframe_build__row(const struct sframe_cfi_row *row, void *arg)
 /**
  * sframe_cfi__build - Make a table
  * @cfi:	File, after sframe_cfi__read()
+ * @may_be_partial: Do not derive rules from instructions, which takes long
  * @table:	Receives the table; sframe_table__exit() frees it
  *
  * Return: 0; -ENODATA - the table would have no rule; -ENOMEM; -EFBIG - the table
  *	   would be too large.
  */
-int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table)
+int sframe_cfi__build(struct sframe_cfi *cfi, bool may_be_partial, struct sframe_table *table)
 {
 	struct sframe_build build = { .stats = &table->stats };
 	const struct build_id *bid = sframe_cfi__build_id(cfi);
@@ -226,8 +258,19 @@ int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table)
 	if (!build.writer)
 		return -ENOMEM;
 
-	err = sframe_cfi__walk(cfi, sframe_build__row, &build);
-	if (!err && !build.stats->covered)
+	/* A file whose code is too much, or whose headers are damaged, has its CFI. */
+	err = sframe_code__read(cfi, may_be_partial ? &table->partial : NULL, &build.code);
+	if (err == -ENODATA || err == -EFBIG || err == -EINVAL)
+		err = 0;
+	build.stats->insn = build.code.stats;
+
+	if (!err)
+		err = sframe_cfi__walk(cfi, sframe_build__row, &build);
+	if (!err)
+		err = sframe_build__derived(&build, ULLONG_MAX);
+	if (!err)
+		err = sframe_build__flush(&build);
+	if (!err && !build.stats->covered && !build.stats->derived)
 		err = -ENODATA;
 	if (err)
 		goto out;
@@ -237,6 +280,9 @@ int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table)
 	put_unaligned_le64(build.stats->code, &aux.code);
 	put_unaligned_le64(build.stats->described, &aux.described);
 	put_unaligned_le64(build.stats->covered, &aux.covered);
+	put_unaligned_le64(build.stats->derived, &aux.derived);
+	if (build.stats->derived)
+		sframe_code__identify(cfi, &build.code, &aux);
 	memcpy(aux.build_id, bid->data, sizeof(aux.build_id));
 	aux.build_id_size = bid->size;
 
@@ -244,6 +290,7 @@ int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table)
 	if (!err)
 		table->bid = *bid;
 out:
+	sframe_code__exit(&build.code);
 	sframe_writer__delete(build.writer);
 	return err;
 }

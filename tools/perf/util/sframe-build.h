@@ -5,6 +5,7 @@
 struct sframe_cfi;
 struct sframe_table;
 
-int sframe_cfi__build(struct sframe_cfi *cfi, struct sframe_table *table);
+int sframe_cfi__build(struct sframe_cfi *cfi, bool may_be_partial,
+		      struct sframe_table *table);
 
 #endif /* __PERF_SFRAME_BUILD_H */

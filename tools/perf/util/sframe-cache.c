@@ -194,6 +194,7 @@ static int sframe_cache__validate(const void *data, size_t size, struct sframe_a
 		.code		= get_unaligned_le64(&aux->code),
 		.described	= get_unaligned_le64(&aux->described),
 		.covered	= get_unaligned_le64(&aux->covered),
+		.derived	= get_unaligned_le64(&aux->derived),
 		.functions	= reader.num_fdes,
 		.rows		= reader.num_fres,
 	};

@@ -99,6 +99,9 @@ struct sframe_cfi_fde {
  * @room_fdes:	Number of functions that fit
  * @work:	Work of libdw for the functions so far, see SFRAME_CFI_WORK_MAX
  * @code:	Bytes of code
+ * @dev:	Device of the file
+ * @ino:	Inode number of the file
+ * @ctime:	When the inode was changed last, in nanoseconds
  * @bid:	Build-id; its size is 0 if there is none
  * @read:	Bytes that libelf was asked for so far, see SFRAME_CFI_SIZE_MAX
  * @large:	This is the one file of which more than SFRAME_CFI_SIZE_SMALL may be
@@ -119,6 +122,9 @@ struct sframe_cfi {
 	size_t				room_fdes;
 	u64				work;
 	u64				code;
+	u64				dev;
+	u64				ino;
+	u64				ctime;
 	struct build_id			bid;
 	u64				read;
 	bool				large;
@@ -131,6 +137,7 @@ struct sframe_cfi {
 
 /* sframe-cfi.c */
 int sframe_cfi__open_bounds(int fd, struct sframe_cfi **cfi);
+bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size);
 bool sframe_cfi__clip(const struct sframe_cfi *cfi, u64 *start, u64 *end);
 
 /* sframe-cfi-vet.c */

@@ -18,8 +18,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <linux/kernel.h>
 #include <linux/sizes.h>
+#include <linux/time64.h>
 #include <linux/zalloc.h>
 
 #include "util/elf-bounded.h"
@@ -75,7 +77,7 @@ static void sframe_cfi__mix_data(struct sframe_cfi *cfi, const Elf_Data *data)
 static pthread_mutex_t sframe_cfi_large = PTHREAD_MUTEX_INITIALIZER;
 
 /* May @size more bytes be read? Takes the mutex when the file becomes large. */
-static bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
+bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
 {
 	if (size > SFRAME_CFI_SIZE_MAX - cfi->read)
 		return false;
@@ -293,6 +295,20 @@ static bool sframe_cfi__is_supported(const struct sframe_cfi *cfi, const GElf_Eh
 	return cfi->bounds || ehdr->e_machine == EM_X86_64;
 }
 
+/* Before the file is read: if it changes meanwhile, these values are not the final ones. */
+static int sframe_cfi__identify(struct sframe_cfi *cfi, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+
+	cfi->dev = st.st_dev;
+	cfi->ino = st.st_ino;
+	cfi->ctime = st.st_ctim.tv_sec * NSEC_PER_SEC + st.st_ctim.tv_nsec;
+	return 0;
+}
+
 static int __sframe_cfi__open(int fd, bool bounds, struct sframe_cfi **pcfi)
 {
 	struct sframe_cfi *cfi;
@@ -305,6 +321,9 @@ static int __sframe_cfi__open(int fd, bool bounds, struct sframe_cfi **pcfi)
 	cfi->bounds = bounds;
 	sha256__init(&cfi->sha);
 
+	err = sframe_cfi__identify(cfi, fd);
+	if (err)
+		goto error;
 	err = elf_bounded__begin(fd, &cfi->elf);
 	if (err)
 		goto error;

@@ -9,6 +9,7 @@
 #include "util/sframe.h"
 #include "util/sframe-cfi-internal.h"
 #include "util/sframe-check.h"
+#include "util/sframe-code.h"
 #include "util/sframe-eval.h"
 #include "util/sframe-ranges.h"
 
@@ -22,7 +23,7 @@ static u64 sframe_loc__eval(const struct sframe_loc *loc, u64 cfa, unsigned int 
 		value = sframe_eval__reg(loc->reg);
 	value += loc->off;
 
-	return loc->deref ? sframe_eval__load(value) : value;
+	return loc->deref ? sframe_eval__load(value) + loc->add : value;
 }
 
 static bool sframe_rule__leads_to(const struct sframe_rule *rule,
@@ -37,6 +38,7 @@ static bool sframe_rule__leads_to(const struct sframe_rule *rule,
 
 	return cfa == frame->cfa && cfa == frame->sp &&
 	       sframe_loc__eval(&rule->ra, cfa, SFRAME_AMD64_IP) == frame->ra &&
+	       frame->fp_known == (rule->fp.base != SFRAME_BASE_NONE) &&
 	       (!frame->fp_known ||
 		sframe_loc__eval(&rule->fp, cfa, SFRAME_AMD64_FP) == frame->fp);
 }
@@ -135,6 +137,10 @@ static int sframe_comparison__gap(struct sframe_comparison *comparison, u64 star
 		sframe_comparison__unread(comparison, start, stop, ret != -ENOENT);
 		if (ret == -ENOENT)
 			continue;
+		if (sframe_reader__is_derived(&comparison->reader, start)) {
+			comparison->check->derived += stop - start;
+			continue;
+		}
 		comparison->check->extra += stop - start;
 		sframe_comparison__log(comparison, start, stop, "extra", ret ? NULL : &rule);
 	}
@@ -235,6 +241,11 @@ int sframe_cfi__check(struct sframe_cfi *cfi, const struct sframe_table *table,
 
 	i = cfi->nr_segments - 1;
 	err = sframe_comparison__gap(&comparison, comparison.next, cfi->segments[i].end);
+	if (!err && comparison.has_table && check->compare_insns) {
+		err = sframe_code__check(cfi, &comparison.reader, check);
+		if (err == -ENODATA || err == -EFBIG || err == -EINVAL)
+			err = 0;
+	}
 out:
 	zfree(&comparison.described.ranges);
 	return err;

@@ -9,7 +9,8 @@
 
 /*
  * The values on the stack of an expression. A value is a number, or the sum of a
- * number and a register or the CFA, or the value in memory at such a sum.
+ * number and a register or the CFA, or the value in memory at such a sum, plus another
+ * number.
  */
 #define SFRAME_STACK_MAX	4
 
@@ -21,14 +22,13 @@ struct sframe_value {
 
 static bool sframe_loc__add(struct sframe_loc *loc, u64 number)
 {
-	s64 off;
+	s32 *to = loc->deref ? &loc->add : &loc->off;
+	s64 sum;
 
-	/* No rule adds a number to a value that it has loaded. */
-	if (loc->deref || __builtin_add_overflow((s64)loc->off, (s64)number, &off) ||
-	    off != (s32)off)
+	if (__builtin_add_overflow((s64)*to, (s64)number, &sum) || sum != (s32)sum)
 		return false;
 
-	loc->off = off;
+	*to = sum;
 	return true;
 }
 

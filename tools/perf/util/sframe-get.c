@@ -10,12 +10,15 @@
 #ifdef HAVE_DWARF_SUPPORT
 #include "util/sframe-build.h"
 #include "util/sframe-cfi.h"
+#include "util/sframe-code.h"
 
 /**
  * sframe_table__get - Get the table of a file, from the cache if it is there
  * @table:	Receives the table; sframe_table__exit() frees it
  * @fd:		ELF file
  * @cache:	How to use the cache
+ * @may_be_partial: If the table is not in the cache, leave out the rules that take long to
+ *		make. Then it does not get into the cache
  * @stop:	Called from time to time, returns true to give up; or NULL
  * @arg:	For @stop
  *
@@ -28,7 +31,7 @@
  *	   A cache that cannot be written is no error.
  */
 int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use cache,
-		      sframe_stop_fn stop, const void *arg)
+		      bool may_be_partial, sframe_stop_fn stop, const void *arg)
 {
 	struct sframe_cfi *cfi;
 	int err;
@@ -40,8 +43,10 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 		return err;
 
 	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), table);
-	if (!err)
+	if (!err && sframe_code__is_same(cfi, table))
 		goto out;
+	sframe_table__exit(table);
+	*table = (struct sframe_table) { };
 	if (cache == SFRAME_CACHE_ONLY) {
 		err = -ENOKEY;
 		goto out;
@@ -50,11 +55,11 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 	sframe_cfi__stop_if(cfi, stop, arg);
 	err = sframe_cfi__read(cfi);
 	if (!err)
-		err = sframe_cfi__build(cfi, table);
+		err = sframe_cfi__build(cfi, may_be_partial, table);
 	if (err)
 		goto out;
 
-	if (table->bid.size && cache == SFRAME_CACHE_USE) {
+	if (table->bid.size && cache == SFRAME_CACHE_USE && !table->partial) {
 		table->stored = !sframe_cache__store(table);
 		if (!table->stored)
 			pr_debug("Cannot put a table into %s\n", buildid_dir);
@@ -68,6 +73,7 @@ out:
 
 int sframe_table__get(struct sframe_table *table, int fd __maybe_unused,
 		      enum sframe_cache_use cache __maybe_unused,
+		      bool may_be_partial __maybe_unused,
 		      sframe_stop_fn stop __maybe_unused,
 		      const void *arg __maybe_unused)
 {

@@ -51,6 +51,22 @@ void sframe_ranges__merge(struct sframe_ranges *set)
 	set->nr = nr;
 }
 
+/* Sort, and keep one of equal ranges. For sets of ranges that are equal or apart */
+void sframe_ranges__merge_equal(struct sframe_ranges *set)
+{
+	size_t i, nr = 0;
+
+	if (!set->nr)
+		return;
+
+	qsort(set->ranges, set->nr, sizeof(*set->ranges), sframe_segment__cmp);
+	for (i = 0; i < set->nr; i++) {
+		if (!nr || set->ranges[i].start != set->ranges[nr - 1].start)
+			set->ranges[nr++] = set->ranges[i];
+	}
+	set->nr = nr;
+}
+
 /* Put the addresses that are in both @a and @b into @common, which is empty. */
 int sframe_ranges__intersect(struct sframe_ranges *common, const struct sframe_ranges *a,
 			     const struct sframe_ranges *b)

@@ -25,6 +25,7 @@ struct sframe_ranges {
 int sframe_segment__cmp(const void *a, const void *b);
 int sframe_ranges__add(struct sframe_ranges *set, u64 start, u64 end);
 void sframe_ranges__merge(struct sframe_ranges *set);
+void sframe_ranges__merge_equal(struct sframe_ranges *set);
 int sframe_ranges__intersect(struct sframe_ranges *common, const struct sframe_ranges *a,
 			     const struct sframe_ranges *b);
 u64 sframe_ranges__size(const struct sframe_ranges *set);

@@ -60,7 +60,7 @@ int sframe_table__build(struct sframe_table *table, int fd)
 	if (err)
 		return err;
 
-	err = sframe_cfi__build(cfi, table);
+	err = sframe_cfi__build(cfi, /*may_be_partial=*/false, table);
 	sframe_cfi__delete(cfi);
 	return err;
 }

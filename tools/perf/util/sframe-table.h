@@ -12,6 +12,7 @@
 #include <linux/types.h>
 
 #include "util/build-id.h"
+#include "util/sframe-insn.h"
 
 /* Why a table does not cover code that the file describes */
 enum sframe_lost {
@@ -37,11 +38,14 @@ extern const char * const sframe_lost_names[SFRAME_LOST_NR];
  * @covered:	Code that the table has a rule for
  * @flex:	Part of @covered that needs a flexible rule
  * @blocks:	Part of @covered that is a sequence of equal blocks, like a PLT
+ * @derived:	Code that is not described and has rules derived from its instructions
  * @lost:	Code that is described but not covered, by reason
  * @functions:	Number of FDEs in the table
  * @rows:	Number of FREs in the table
+ * @insn:	What is known of the instructions of the file
  *
- * A table from the cache has only @code, @described, @covered, @functions and @rows.
+ * A table from the cache has only @code, @described, @covered, @derived, @functions and
+ * @rows.
  */
 struct sframe_stats {
 	u64	code;
@@ -49,9 +53,11 @@ struct sframe_stats {
 	u64	covered;
 	u64	flex;
 	u64	blocks;
+	u64	derived;
 	u64	lost[SFRAME_LOST_NR];
 	u32	functions;
 	u32	rows;
+	struct sframe_insn_stats insn;
 };
 
 /**
@@ -61,6 +67,7 @@ struct sframe_stats {
  * @bid:	Build-id of the file; its size is 0 if there is none
  * @cached:	The table was found in the cache
  * @stored:	The table was made and put into the cache
+ * @partial:	Code without CFI has no rules yet
  * @stats:	What the table covers
  */
 struct sframe_table {
@@ -69,6 +76,7 @@ struct sframe_table {
 	struct build_id		bid;
 	bool			cached;
 	bool			stored;
+	bool			partial;
 	struct sframe_stats	stats;
 };
 
@@ -87,7 +95,12 @@ struct sframe_table {
  *		is damaged, exceeds a limit or overlaps; all of it is in @missing or
  *		@extra
  * @unreadable:	Number of FDEs whose addresses cannot be read
- * @extra:	Bytes of code that only the table has a rule for
+ * @extra:	Bytes of code that only the table has a rule for, which is not derived
+ * @derived:	Bytes of code without CFI that have rules derived from instructions
+ * @compare_insns: Compare the rules from CFI with the instructions, too
+ * @insns_same:	Number of instructions that lead to the same frame as the rule
+ * @insns_other: Number of instructions that lead to another frame, so the CFI is wrong
+ * @insns_open:	Number of instructions that do not tell
  * @log:	File for differences, or NULL
  * @max:	The most differences to print
  */
@@ -102,6 +115,11 @@ struct sframe_check {
 	u64	unread;
 	u64	unreadable;
 	u64	extra;
+	u64	derived;
+	bool	compare_insns;
+	u64	insns_same;
+	u64	insns_other;
+	u64	insns_open;
 	FILE	*log;
 	u32	max;
 };
@@ -122,7 +140,7 @@ enum sframe_cache_use {
 typedef bool (*sframe_stop_fn)(const void *arg);
 
 int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use cache,
-		      sframe_stop_fn stop, const void *arg);
+		      bool may_be_partial, sframe_stop_fn stop, const void *arg);
 int sframe_table__build(struct sframe_table *table, int fd);
 int sframe_table__check(const struct sframe_table *table, int fd,
 			struct sframe_check *check);

@@ -26,7 +26,8 @@ static bool sframe_frame__reg(Dwarf_Frame *frame, int reg, struct sframe_loc *lo
 		return true;
 	}
 
-	if (!sframe_expr__simplify(ops, nr, loc, &is_value))
+	/* A number can be added to what was read from memory only for the CFA. */
+	if (!sframe_expr__simplify(ops, nr, loc, &is_value) || loc->add)
 		return false;
 
 	/* The expression gives the address of the value rather than the value. */
@@ -85,13 +86,11 @@ enum sframe_kind sframe_row__translate(const struct sframe_cfi_row *row,
 	if (sp.base != SFRAME_BASE_CFA || sp.deref || sp.off)
 		goto lost;
 
-	/*
-	 * SFrame cannot express an undefined register: it would look like an
-	 * unchanged one.
-	 */
 	*lost = SFRAME_LOST_FP;
-	if (!sframe_frame__reg(row->frame, SFRAME_AMD64_FP, &rule->fp, &undefined) || undefined)
+	if (!sframe_frame__reg(row->frame, SFRAME_AMD64_FP, &rule->fp, &undefined))
 		goto lost;
+	if (undefined)
+		rule->fp = (struct sframe_loc) { .base = SFRAME_BASE_NONE };
 	if (rule->fp.base == SFRAME_BASE_CFA && !rule->fp.deref)
 		goto lost;
 

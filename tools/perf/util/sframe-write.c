@@ -13,8 +13,8 @@
 
 #include "util/sframe.h"
 
-/* A row has three locations of at most two words each. */
-#define SFRAME_ROW_WORDS	6
+/* A row has three locations of at most two words each, and a number to add to the CFA. */
+#define SFRAME_ROW_WORDS	7
 
 /* The hash table has at least this many slots per entry. */
 #define SFRAME_HASH_LOAD	2
@@ -26,6 +26,7 @@ struct sframe_index {
 	u64	start;
 	u32	size;
 	u32	fre_off;
+	bool	derived;
 };
 
 /**
@@ -53,6 +54,8 @@ struct sframe_rows {
  * @fres_len:	Number of their bytes
  * @fres_room:	Number of bytes that fit
  * @nr_rows:	Number of the rows of all functions
+ * @adds:	A row needs SFRAME_FLAG_ADD
+ * @derives:	A function has rules that were derived from instructions
  * @shared:	Hash table of attributes and rows that functions may share
  * @nr_shared:	Number of its entries
  * @room_shared: Number of its slots, a power of two
@@ -65,6 +68,8 @@ struct sframe_writer {
 	size_t			fres_len;
 	size_t			fres_room;
 	u64			nr_rows;
+	bool			adds;
+	bool			derives;
 	struct sframe_rows	*shared;
 	size_t			nr_shared;
 	size_t			room_shared;
@@ -193,6 +198,13 @@ static unsigned int sframe_loc__words(const struct sframe_loc *loc, s32 *words)
 {
 	u32 control = loc->deref ? SFRAME_FLEX_DEREF : 0;
 
+	/* The return address is no register that the kernel knows. */
+	if (loc->base == SFRAME_BASE_NONE) {
+		words[0] = SFRAME_FLEX_REG | SFRAME_AMD64_IP << SFRAME_FLEX_REG_SHIFT;
+		words[1] = 0;
+		return 2;
+	}
+
 	if (loc->base == SFRAME_BASE_REG)
 		control |= SFRAME_FLEX_REG | loc->reg << SFRAME_FLEX_REG_SHIFT;
 
@@ -202,7 +214,12 @@ static unsigned int sframe_loc__words(const struct sframe_loc *loc, s32 *words)
 		return 1;
 
 	words[1] = loc->off;
-	return 2;
+	if (!loc->add)
+		return 2;
+
+	words[0] |= SFRAME_FLEX_ADD;
+	words[2] = loc->add;
+	return 3;
 }
 
 static unsigned int sframe_rule__words(const struct sframe_rule *rule, bool flex,
@@ -273,6 +290,7 @@ static bool sframe_loc__valid(const struct sframe_loc *loc)
 		return loc->deref;
 	case SFRAME_BASE_REG:
 		return loc->reg < SFRAME_AMD64_REGS;
+	case SFRAME_BASE_NONE:
 	default:
 		return false;
 	}
@@ -282,8 +300,9 @@ static bool sframe_rule__valid(const struct sframe_rule *rule)
 {
 	return rule->outermost ||
 	       (rule->cfa.base == SFRAME_BASE_REG && sframe_loc__valid(&rule->cfa) &&
+		(!rule->cfa.add || rule->cfa.deref) && !rule->ra.add && !rule->fp.add &&
 		rule->ra.base != SFRAME_BASE_SAME && sframe_loc__valid(&rule->ra) &&
-		sframe_loc__valid(&rule->fp));
+		(rule->fp.base == SFRAME_BASE_NONE || sframe_loc__valid(&rule->fp)));
 }
 
 /**
@@ -304,7 +323,7 @@ int sframe_writer__add(struct sframe_writer *writer,
 	u32 i, last = 0, width = 0;
 	struct sframe_index *index;
 	struct sframe_rows *shared;
-	bool flex = false;
+	bool flex = false, adds = false;
 	u8 *at, *from, info;
 	u32 hash;
 	int err;
@@ -323,6 +342,7 @@ int sframe_writer__add(struct sframe_writer *writer,
 			return -EINVAL;
 		last = rows[i].addr;
 		flex |= !sframe_rule__plain(&rows[i].rule);
+		adds |= !rows[i].rule.outermost && rows[i].rule.cfa.add;
 	}
 	if (last > USHRT_MAX)
 		width = 2;
@@ -341,6 +361,8 @@ int sframe_writer__add(struct sframe_writer *writer,
 	index->start   = function->start;
 	index->size    = function->size;
 	index->fre_off = writer->fres_len;
+	index->derived = function->derived;
+	writer->derives |= function->derived;
 
 	info = width;
 	if (function->rep_size)
@@ -358,6 +380,7 @@ int sframe_writer__add(struct sframe_writer *writer,
 		sframe_put_row(&at, &rows[i], flex, width);
 
 	writer->nr_rows += function->nr_rows;
+	writer->adds |= adds;
 
 	/*
 	 * Limit the time to decode the whole table: share rows only while the table
@@ -384,7 +407,7 @@ int sframe_writer__add(struct sframe_writer *writer,
 /**
  * sframe_writer__finish - Put the table together
  * @writer:	Table with all its functions
- * @aux:	Contents of the auxiliary header; this function sets its size
+ * @aux:	Contents of the auxiliary header; this function sets its size and its marks
  * @data:	Receives the table; the caller frees it
  * @size:	Receives its length
  *
@@ -395,9 +418,12 @@ int sframe_writer__finish(struct sframe_writer *writer, struct sframe_aux *aux,
 {
 	const size_t fdes = sizeof(struct sframe_header) + sizeof(*aux);
 	const size_t fdes_len = writer->nr * sizeof(struct sframe_fde_v3);
-	size_t i, total = fdes + fdes_len + writer->fres_len;
+	const size_t marks = fdes + fdes_len + writer->fres_len;
+	size_t i, total = marks;
 	u8 *buf, *at;
 
+	if (writer->derives)
+		total += DIV_ROUND_UP(writer->nr, BITS_PER_BYTE);
 	if (total > SFRAME_TABLE_SIZE_MAX || writer->nr_rows > UINT_MAX)
 		return -EFBIG;
 
@@ -408,7 +434,8 @@ int sframe_writer__finish(struct sframe_writer *writer, struct sframe_aux *aux,
 	at = buf;
 	sframe_put(&at, SFRAME_MAGIC, sizeof(u16));
 	sframe_put(&at, SFRAME_VERSION_3, sizeof(u8));
-	sframe_put(&at, SFRAME_FLAG_SORTED | SFRAME_FLAG_PCREL, sizeof(u8));
+	sframe_put(&at, SFRAME_FLAG_SORTED | SFRAME_FLAG_PCREL |
+		   (writer->adds ? SFRAME_FLAG_ADD : 0), sizeof(u8));
 	sframe_put(&at, SFRAME_ABI_AMD64, sizeof(u8));
 	sframe_put(&at, 0, sizeof(u8));
 	sframe_put(&at, SFRAME_AMD64_RA_OFF, sizeof(u8));
@@ -420,6 +447,7 @@ int sframe_writer__finish(struct sframe_writer *writer, struct sframe_aux *aux,
 	sframe_put(&at, fdes_len, sizeof(u32));
 
 	put_unaligned_le64(total, &aux->size);
+	put_unaligned_le32(writer->derives ? marks : 0, &aux->marks);
 	memcpy(at, aux, sizeof(*aux));
 	at += sizeof(*aux);
 
@@ -431,6 +459,13 @@ int sframe_writer__finish(struct sframe_writer *writer, struct sframe_aux *aux,
 	}
 	if (writer->fres_len)
 		memcpy(at, writer->fres, writer->fres_len);
+
+	/* The kernel does not read what follows. */
+	memset(buf + marks, 0, total - marks);
+	for (i = 0; i < writer->nr; i++) {
+		if (writer->index[i].derived)
+			buf[marks + i / BITS_PER_BYTE] |= BIT(i % BITS_PER_BYTE);
+	}
 
 	*data = buf;
 	*size = total;

@@ -7,9 +7,11 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <linux/bitfield.h>
 #include <linux/kernel.h>
+#include <linux/string.h>
 #include <linux/unaligned.h>
 
 #include "util/sframe.h"
@@ -28,12 +30,12 @@ static bool sframe_loc__equal(const struct sframe_loc *a, const struct sframe_lo
 {
 	if (a->base != b->base)
 		return false;
-	if (a->base == SFRAME_BASE_SAME)
+	if (a->base == SFRAME_BASE_SAME || a->base == SFRAME_BASE_NONE)
 		return true;
 	if (a->base == SFRAME_BASE_REG && a->reg != b->reg)
 		return false;
 
-	return a->off == b->off && a->deref == b->deref;
+	return a->off == b->off && a->deref == b->deref && a->add == b->add;
 }
 
 bool sframe_rule__equal(const struct sframe_rule *a, const struct sframe_rule *b)
@@ -53,16 +55,21 @@ static int sframe_loc__scnprintf(const struct sframe_loc *loc, char *buf, size_t
 		"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 	};
 	const char *base = "cfa";
-	char off[16] = "";
+	char off[16] = "", add[16] = "";
 
 	if (loc->base == SFRAME_BASE_SAME)
 		return scnprintf(buf, size, "same");
+	if (loc->base == SFRAME_BASE_NONE)
+		return scnprintf(buf, size, "unknown");
 	if (loc->base == SFRAME_BASE_REG)
 		base = names[loc->reg % SFRAME_AMD64_REGS];
 	if (loc->off)
 		scnprintf(off, sizeof(off), "%+d", loc->off);
 
-	return scnprintf(buf, size, loc->deref ? "*(%s%s)" : "%s%s", base, off);
+	if (loc->add)
+		scnprintf(add, sizeof(add), "%+d", loc->add);
+
+	return scnprintf(buf, size, loc->deref ? "*(%s%s)%s" : "%s%s%s", base, off, add);
 }
 
 /**
@@ -94,6 +101,43 @@ static u32 sframe_reader__fde_size(const struct sframe_reader *reader)
 {
 	return reader->version == SFRAME_VERSION_2 ? sizeof(struct sframe_fde_v2) :
 						     sizeof(struct sframe_fde_v3);
+}
+
+/**
+ * sframe_reader__aux - Get the auxiliary header that perf wrote
+ * @reader:	Table
+ * @aux:	Receives the header
+ *
+ * Return: 0; -ENOENT - perf did not make this table, or another version of perf did.
+ */
+int sframe_reader__aux(const struct sframe_reader *reader, struct sframe_aux *aux)
+{
+	if (reader->aux_len != sizeof(*aux))
+		return -ENOENT;
+
+	memcpy(aux, reader->data + sizeof(struct sframe_header), sizeof(*aux));
+	if (memcmp(aux->magic, SFRAME_AUX_MAGIC, sizeof(aux->magic)) ||
+	    le32_to_cpu(aux->version) != SFRAME_AUX_VERSION ||
+	    aux->build_id_size > sizeof(aux->build_id))
+		return -ENOENT;
+
+	return 0;
+}
+
+static int sframe_reader__find_marks(struct sframe_reader *reader)
+{
+	struct sframe_aux aux;
+
+	reader->marks = 0;
+	if (sframe_reader__aux(reader, &aux))
+		return 0;
+
+	reader->marks = get_unaligned_le32(&aux.marks);
+	if (reader->marks && (u64)reader->marks +
+	    DIV_ROUND_UP((u64)reader->num_fdes, BITS_PER_BYTE) > reader->size)
+		return -EINVAL;
+
+	return 0;
 }
 
 /**
@@ -153,28 +197,7 @@ int sframe_reader__init(struct sframe_reader *reader, const void *data,
 	reader->fres	 = fres;
 	reader->fres_end = fres_end;
 
-	return 0;
-}
-
-/**
- * sframe_reader__aux - Get the auxiliary header that perf wrote
- * @reader:	Table
- * @aux:	Receives the header
- *
- * Return: 0; -ENOENT - perf did not make this table, or another version of perf did.
- */
-int sframe_reader__aux(const struct sframe_reader *reader, struct sframe_aux *aux)
-{
-	if (reader->aux_len != sizeof(*aux))
-		return -ENOENT;
-
-	memcpy(aux, reader->data + sizeof(struct sframe_header), sizeof(*aux));
-	if (memcmp(aux->magic, SFRAME_AUX_MAGIC, sizeof(aux->magic)) ||
-	    le32_to_cpu(aux->version) != SFRAME_AUX_VERSION ||
-	    aux->build_id_size > sizeof(aux->build_id))
-		return -ENOENT;
-
-	return 0;
+	return sframe_reader__find_marks(reader);
 }
 
 static int sframe_reader__info(u8 info, u8 rep_size, struct sframe_function *function)
@@ -213,6 +236,9 @@ int sframe_reader__function(const struct sframe_reader *reader, u32 index,
 
 	if (index >= reader->num_fdes)
 		return -EINVAL;
+
+	function->derived = reader->marks && (reader->data[reader->marks + index / BITS_PER_BYTE] &
+					      BIT(index % BITS_PER_BYTE));
 
 	if (reader->version == SFRAME_VERSION_2) {
 		start		   = (s32)get_unaligned_le32(&v2->start);
@@ -284,7 +310,7 @@ static u32 sframe_words__unsigned(struct sframe_words *words)
 						 word;
 }
 
-static int sframe_words__loc(struct sframe_words *words, struct sframe_loc *loc)
+static int sframe_words__loc(struct sframe_words *words, bool may_add, struct sframe_loc *loc)
 {
 	u32 control, reg;
 
@@ -296,19 +322,34 @@ static int sframe_words__loc(struct sframe_words *words, struct sframe_loc *loc)
 		return 0;
 
 	reg = control >> SFRAME_FLEX_REG_SHIFT;
-	if (!words->nr || (control & SFRAME_FLEX_RESERVED) ||
-	    reg >= SFRAME_AMD64_REGS || (reg && !(control & SFRAME_FLEX_REG)))
+	if (!words->nr || (reg && !(control & SFRAME_FLEX_REG)))
+		return -EINVAL;
+	if ((control & SFRAME_FLEX_ADD) &&
+	    (!may_add || !(control & SFRAME_FLEX_DEREF) || words->nr < 2))
 		return -EINVAL;
 
 	loc->base  = control & SFRAME_FLEX_REG ? SFRAME_BASE_REG : SFRAME_BASE_CFA;
 	loc->reg   = reg;
 	loc->deref = control & SFRAME_FLEX_DEREF;
 	loc->off   = sframe_words__signed(words);
+	loc->add   = control & SFRAME_FLEX_ADD ? sframe_words__signed(words) : 0;
 
+	return reg < SFRAME_AMD64_REGS ? 0 : -ENOENT;
+}
+
+/* If the frame pointer is in another register, it cannot be found. */
+static int sframe_words__fp(struct sframe_words *words, struct sframe_loc *loc)
+{
+	int err = sframe_words__loc(words, false, loc);
+
+	if (err != -ENOENT)
+		return err;
+
+	*loc = (struct sframe_loc) { .base = SFRAME_BASE_NONE };
 	return 0;
 }
 
-static int sframe_words__rule(struct sframe_words *words, bool flex, bool sp,
+static int sframe_words__rule(struct sframe_words *words, bool flex, bool may_add, bool sp,
 			      struct sframe_rule *rule)
 {
 	int err;
@@ -327,13 +368,13 @@ static int sframe_words__rule(struct sframe_words *words, bool flex, bool sp,
 	}
 
 	if (flex) {
-		err = sframe_words__loc(words, &rule->cfa);
+		err = sframe_words__loc(words, may_add, &rule->cfa);
 		if (!err)
-			err = sframe_words__loc(words, &rule->ra);
+			err = sframe_words__loc(words, false, &rule->ra);
 		if (!err)
-			err = sframe_words__loc(words, &rule->fp);
+			err = sframe_words__fp(words, &rule->fp);
 		if (err)
-			return err;
+			return -EINVAL;
 		if (rule->cfa.base != SFRAME_BASE_REG)
 			return -EINVAL;
 	} else {
@@ -398,8 +439,8 @@ int sframe_reader__row(const struct sframe_reader *reader,
 		return -EINVAL;
 
 	*pos = end;
-	return sframe_words__rule(&words, function->flex, info & SFRAME_FRE_CFA_SP,
-				  &row->rule);
+	return sframe_words__rule(&words, function->flex, reader->flags & SFRAME_FLAG_ADD,
+				  info & SFRAME_FRE_CFA_SP, &row->rule);
 }
 
 /**
@@ -480,6 +521,29 @@ int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
 }
 
 /**
+ * sframe_reader__is_derived - Were the rules at an address derived from instructions?
+ * @reader:	Table, sorted
+ * @addr:	Address for which sframe_reader__find() has found a rule
+ *
+ * Return: true if so.
+ */
+bool sframe_reader__is_derived(const struct sframe_reader *reader, u64 addr)
+{
+	u32 lo = 0, hi = reader->num_fdes, mid;
+	struct sframe_function fn;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (!sframe_reader__function(reader, mid, &fn) && fn.start <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+
+	return lo && !sframe_reader__function(reader, lo - 1, &fn) && fn.derived;
+}
+
+/**
  * sframe_reader__check - Decode a whole section or table
  * @reader:	Section or table
  *
@@ -540,12 +604,13 @@ int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 	u32 i, nr, pos;
 	int err, ret = 0;
 
-	fprintf(fp, "SFrame version %u for AMD64, %u bytes, %u functions, %u rows%s%s%s\n",
+	fprintf(fp, "SFrame version %u for AMD64, %u bytes, %u functions, %u rows%s%s%s%s\n",
 		reader->version, reader->size, reader->num_fdes, reader->num_fres,
 		reader->flags & SFRAME_FLAG_SORTED ? ", sorted" : "",
 		reader->flags & SFRAME_FLAG_PCREL ? ", pc-relative" : "",
 		reader->version == SFRAME_VERSION_2 &&
-		reader->flags & SFRAME_FLAG_FRAME_POINTER ? ", frame pointers" : "");
+		reader->flags & SFRAME_FLAG_FRAME_POINTER ? ", frame pointers" : "",
+		reader->flags & SFRAME_FLAG_ADD ? ", with numbers added to CFAs" : "");
 
 	if (!sframe_reader__aux(reader, &aux)) {
 		struct build_id bid;
@@ -554,11 +619,12 @@ int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 		build_id__init(&bid, aux.build_id, aux.build_id_size);
 		build_id__sprintf(&bid, sbuild_id);
 		fprintf(fp, "made by perf, generator %u, build-id %s, covers %" PRIu64
-			" of %" PRIu64 " bytes of code (%" PRIu64 " described)\n",
+			" of %" PRIu64 " bytes of code (%" PRIu64 " described), and %" PRIu64
+			" derived\n",
 			le32_to_cpu(aux.version), *sbuild_id ? sbuild_id : "none",
 			get_unaligned_le64(&aux.covered),
 			get_unaligned_le64(&aux.code),
-			get_unaligned_le64(&aux.described));
+			get_unaligned_le64(&aux.described), get_unaligned_le64(&aux.derived));
 	}
 
 	for (i = 0; i < reader->num_fdes; i++) {
@@ -576,9 +642,9 @@ int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 			return -EINVAL;
 		}
 
-		fprintf(fp, "\n%016" PRIx64 "-%016" PRIx64 "%s%s", fn.start,
+		fprintf(fp, "\n%016" PRIx64 "-%016" PRIx64 "%s%s%s", fn.start,
 			fn.start + fn.size, fn.flex ? " flex" : "",
-			fn.signal ? " signal" : "");
+			fn.signal ? " signal" : "", fn.derived ? " derived" : "");
 		if (fn.rep_size)
 			fprintf(fp, " blocks of %u", fn.rep_size);
 		fprintf(fp, "\n");
@@ -597,4 +663,52 @@ int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp)
 	}
 
 	return ret;
+}
+
+/**
+ * sframe_reader__without_add - Make a table that needs no SFRAME_FLAG_ADD
+ * @reader:	Table with this flag
+ * @data:	Receives the new table, of the same size; the caller frees it
+ *
+ * For kernels that do not know the flag. The rules that need it become rules for a
+ * register that a walk does not know, so the kernel has no rule at their addresses.
+ *
+ * Return: 0; -EINVAL - the table is damaged; -ENOMEM.
+ */
+int sframe_reader__without_add(const struct sframe_reader *reader, void **data)
+{
+	const u8 unknown = SFRAME_AMD64_REGS << SFRAME_FLEX_REG_SHIFT | SFRAME_FLEX_REG;
+	struct sframe_header *header;
+	struct sframe_function fn;
+	struct sframe_row row;
+	u32 i, nr, pos, at;
+	u8 *copy, width;
+	int err;
+
+	copy = memdup(reader->data, reader->size);
+	if (!copy)
+		return -ENOMEM;
+
+	header = (void *)copy;
+	header->flags &= ~SFRAME_FLAG_ADD;
+
+	for (i = 0; i < reader->num_fdes; i++) {
+		err = sframe_reader__function(reader, i, &fn);
+		for (nr = 0, pos = fn.pos; !err && nr < fn.nr_rows; nr++) {
+			at = pos + BIT(fn.width);
+			err = sframe_reader__row(reader, &fn, &pos, &row);
+			if (err || row.rule.outermost || !row.rule.cfa.add)
+				continue;
+			width = FIELD_GET(SFRAME_FRE_WORD_WIDTH, reader->data[at]);
+			memset(copy + at + 1, 0, BIT(width));
+			copy[at + 1] = unknown;
+		}
+		if (err) {
+			free(copy);
+			return err;
+		}
+	}
+
+	*data = copy;
+	return 0;
 }

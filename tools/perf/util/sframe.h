@@ -59,7 +59,14 @@
  * @fingerprint: SHA-256 of the data that the table was made from
  * @code:	Bytes of code in the file
  * @described:	Bytes of code that the CFI of the file describes
- * @covered:	Bytes of code that the table covers
+ * @covered:	Part of @described that the table covers
+ * @derived:	Bytes of code with rules that were derived from its instructions
+ * @code_hash:	SHA-256 of all data that these rules were made from, if there are any
+ * @dev:	Device of the file that was read
+ * @ino:	Its inode number
+ * @ctime:	When the inode was changed last, in nanoseconds
+ * @marks:	Offset of the marks: a bit for each FDE, set if its rules were derived from
+ *		instructions; 0 if there are none
  * @build_id:	Build-id of the file
  * @build_id_size: Length of @build_id, 0 if the file has none
  * @pad:	Aligns the FDEs
@@ -72,15 +79,21 @@ struct sframe_aux {
 	__le64	code;
 	__le64	described;
 	__le64	covered;
+	__le64	derived;
+	u8	code_hash[SFRAME_FINGERPRINT_SIZE];
+	__le64	dev;
+	__le64	ino;
+	__le64	ctime;
+	__le32	marks;
 	u8	build_id[BUILD_ID_SIZE];
 	u8	build_id_size;
-	u8	pad[7];
+	u8	pad[3];
 } __packed;
 
 #pragma GCC diagnostic pop
 
 #define SFRAME_AUX_MAGIC	"perf"
-#define SFRAME_AUX_VERSION	1
+#define SFRAME_AUX_VERSION	4
 
 enum sframe_base {
 	/* The caller's value is still in the register. */
@@ -88,6 +101,8 @@ enum sframe_base {
 	/* The canonical frame address (CFA). */
 	SFRAME_BASE_CFA,
 	SFRAME_BASE_REG,
+	/* It cannot be found. Only for the frame pointer. */
+	SFRAME_BASE_NONE,
 };
 
 /**
@@ -96,12 +111,14 @@ enum sframe_base {
  * @reg:	DWARF number of the register, for %SFRAME_BASE_REG
  * @deref:	The value is in memory at @base + @off; otherwise it is @base + @off
  * @off:	Offset from @base, in bytes
+ * @add:	Added to what was read from memory, in bytes; only for the CFA
  */
 struct sframe_loc {
 	enum sframe_base	base;
 	u8			reg;
 	bool			deref;
 	s32			off;
+	s32			add;
 };
 
 /**
@@ -136,6 +153,7 @@ struct sframe_row {
  * @rep_size:	Length of a block if the function is a sequence of equal blocks,
  *		else 0
  * @signal:	It returns from a signal handler
+ * @derived:	Its rules were derived from instructions
  * @flex:	Its rows are in the flexible form (only set by the reader)
  * @width:	Size of the addresses of its rows, as log2 (only set by the reader)
  * @pos:	Offset of its first row in the data (only set by the reader)
@@ -146,6 +164,7 @@ struct sframe_function {
 	u32	nr_rows;
 	u8	rep_size;
 	bool	signal;
+	bool	derived;
 	bool	flex;
 	u8	width;
 	u32	pos;
@@ -167,6 +186,7 @@ int sframe_rule__scnprintf(const struct sframe_rule *rule, char *buf, size_t siz
  * @fdes:	Offset of the first FDE in @data
  * @fres:	Offset of the attributes and FREs in @data
  * @fres_end:	Offset of their end in @data
+ * @marks:	Offset of the marks of FDEs with derived rules, or 0
  */
 struct sframe_reader {
 	const u8	*data;
@@ -180,6 +200,7 @@ struct sframe_reader {
 	u32		fdes;
 	u32		fres;
 	u32		fres_end;
+	u32		marks;
 };
 
 int sframe_reader__init(struct sframe_reader *reader, const void *data,
@@ -192,8 +213,10 @@ int sframe_reader__row(const struct sframe_reader *reader,
 		       struct sframe_row *row);
 int sframe_reader__find(const struct sframe_reader *reader, u64 addr,
 			struct sframe_rule *rule, bool *signal, u64 *end);
+bool sframe_reader__is_derived(const struct sframe_reader *reader, u64 addr);
 int sframe_reader__check(const struct sframe_reader *reader);
 int sframe_reader__fprintf(const struct sframe_reader *reader, FILE *fp);
+int sframe_reader__without_add(const struct sframe_reader *reader, void **data);
 
 struct sframe_writer;
 

@@ -56,6 +56,8 @@ enum unwind_tables_file_state {
  * @is_remote:	It is on a network file system, or may be
  * @is_command:	The command waits for it
  * @supplied:	The kernel has a table for it
+ * @is_partial:	This table lacks the rules that take long to make. A worker makes the
+ *		whole table when no file waits for its first one
  * @gone:	It could not be opened, or it changed after it was opened
  * @is_recalled: An earlier session of the command had mapped it, and nobody has in this one
  * @checked:	Number of the scan in which a service last let a worker look at it again
@@ -80,6 +82,7 @@ struct unwind_tables_file {
 	bool				is_remote;
 	bool				is_command;
 	bool				supplied;
+	bool				is_partial;
 	bool				gone;
 	bool				is_recalled;
 	unsigned int			checked;

@@ -344,6 +344,18 @@ void unwind_tables__add_need(struct unwind_tables *tables, const struct perf_sam
 	mutex_unlock(&tables->lock);
 }
 
+/* A server may be slow, so local files come first, and those without a table before them. */
+static int compare_need(const struct unwind_tables_file *a, const struct unwind_tables_file *b)
+{
+	if (a->is_partial != b->is_partial)
+		return a->is_partial ? -1 : 1;
+	if (a->is_remote != b->is_remote)
+		return a->is_remote ? -1 : 1;
+	if (a->need != b->need)
+		return a->need < b->need ? -1 : 1;
+	return 0;
+}
+
 /* Returns the file that is needed most. The caller holds the lock. */
 struct unwind_tables_file *unwind_tables__pick_file(struct unwind_tables *tables)
 {
@@ -358,13 +370,11 @@ struct unwind_tables_file *unwind_tables__pick_file(struct unwind_tables *tables
 		if (file->is_remote && tables->nr_remote == MAX_REMOTE)
 			continue;
 		/* No samples say which one is needed most. */
-		if (!tables->need && !file->is_remote) {
+		if (!tables->need && !file->is_remote && !file->is_partial) {
 			tables->next_file = next;
 			return file;
 		}
-		/* A server may be slow, so local files come first. */
-		if (!best || best->is_remote > file->is_remote ||
-		    (best->is_remote == file->is_remote && best->need < file->need))
+		if (!best || compare_need(best, file) < 0)
 			best = file;
 	}
 

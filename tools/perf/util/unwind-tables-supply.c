@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Gives tables to the kernel, for the tasks of the session */
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <internal/xyarray.h>
 #include <linux/perf_event.h>
@@ -8,6 +9,7 @@
 #include "util/debug.h"
 #include "util/evlist.h"
 #include "util/evsel.h"
+#include "util/sframe.h"
 #include "util/unwind-tables-internal.h"
 
 int unwind_tables__supply_flags(int event_fd, int fd, const void *data, size_t size, u64 flags)
@@ -23,6 +25,30 @@ int unwind_tables__supply_flags(int event_fd, int fd, const void *data, size_t s
 	return ioctl(event_fd, PERF_EVENT_IOC_UNWIND_TABLE, &arg) ? -errno : 0;
 }
 
+/* A kernel that does not know SFRAME_FLAG_ADD refuses tables with this flag. */
+static int supply_without_add(int event_fd, int fd, const void *data, size_t size, u64 flags)
+{
+	struct sframe_reader reader;
+	void *plain;
+	int err;
+
+	if (sframe_reader__init(&reader, data, size, 0) || !(reader.flags & SFRAME_FLAG_ADD) ||
+	    sframe_reader__without_add(&reader, &plain))
+		return -EINVAL;
+
+	err = unwind_tables__supply_flags(event_fd, fd, plain, size, flags);
+	free(plain);
+
+	return err;
+}
+
+static int supply_any(int event_fd, int fd, const void *data, size_t size, u64 flags)
+{
+	int err = unwind_tables__supply_flags(event_fd, fd, data, size, flags);
+
+	return err == -EINVAL ? supply_without_add(event_fd, fd, data, size, flags) : err;
+}
+
 /*
  * If the kernel refuses a global table, which needs a privilege, supply a table that
  * serves the tasks that the event samples.
@@ -36,12 +62,12 @@ int unwind_tables__supply(struct unwind_tables *tables, int fd, const void *data
 	global = tables->global;
 	mutex_unlock(&tables->lock);
 
-	err = unwind_tables__supply_flags(tables->fd, fd, data, size,
-					  global ? PERF_EVENT_UNWIND_TABLE_GLOBAL : 0);
+	err = supply_any(tables->fd, fd, data, size,
+			 global ? PERF_EVENT_UNWIND_TABLE_GLOBAL : 0);
 	if (!global || (err != -EINVAL && err != -EPERM && err != -EACCES))
 		return err;
 
-	err = unwind_tables__supply_flags(tables->fd, fd, data, size, 0);
+	err = supply_any(tables->fd, fd, data, size, 0);
 	if (err)
 		return err;
 

@@ -60,7 +60,7 @@ static bool is_job_stopped(const void *arg)
 }
 
 static int get_table(struct unwind_tables *tables, struct sframe_table *table, int fd,
-		     const struct stat *st)
+		     bool may_be_partial, const struct stat *st)
 {
 	struct unwind_tables_job job = {
 		.tables	= tables,
@@ -73,7 +73,7 @@ static int get_table(struct unwind_tables *tables, struct sframe_table *table, i
 	if (tables->opts.serve && (!(st->st_mode & 0004) || !st->st_nlink))
 		cache = SFRAME_CACHE_KEEP;
 
-	err = sframe_table__get(table, fd, cache, is_job_stopped, &job);
+	err = sframe_table__get(table, fd, cache, may_be_partial, is_job_stopped, &job);
 
 	return err == -EINTR && job.is_late ? -ETIME : err;
 }
@@ -118,6 +118,50 @@ static bool is_unchanged(struct unwind_tables *tables, const struct unwind_table
 	return ret;
 }
 
+/* Replace a partial table by the whole one. If there is none, the partial one stays. */
+static void complete_table(struct unwind_tables *tables, struct unwind_tables_file *file, int fd,
+			   const struct stat *st)
+{
+	struct sframe_table table = { };
+	u64 more = 0;
+	int err;
+
+	err = get_table(tables, &table, fd, /*may_be_partial=*/false, st);
+	if (!err && table.size > file->size) {
+		more = table.size - file->size;
+		if (!unwind_tables__make_room(tables, more)) {
+			more = 0;
+			err = -ENOSPC;
+		}
+	}
+	if (!err)
+		err = unwind_tables__supply(tables, fd, table.data, table.size);
+
+	mutex_lock(&tables->lock);
+	if (!err) {
+		pr_debug2("Whole unwind table for %s: %zu bytes\n", file->path, table.size);
+		tables->stored += table.stored;
+		file->size += more;
+		if (file->real)
+			file->real->bytes += more;
+	} else {
+		pr_debug2("The unwind table for %s stays without derived rules\n", file->path);
+		tables->size -= more;
+	}
+	mutex_unlock(&tables->lock);
+
+	/* The kernel would use the table for the changed file. */
+	if (!err && unwind_tables_file__has_changed(fd, st)) {
+		unwind_tables__supply(tables, fd, NULL, 0);
+		mutex_lock(&tables->lock);
+		unwind_tables__uncount(tables, file);
+		mutex_unlock(&tables->lock);
+		file->gone = true;
+	}
+
+	sframe_table__exit(&table);
+}
+
 static void supply_file(struct unwind_tables *tables, struct unwind_tables_file *file,
 			const struct unwind_tables_clock *clock)
 {
@@ -136,6 +180,9 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 
 	/* If there is a table, a service only wants to know whether the file has changed. */
 	if (err ? file->supplied : is_unchanged(tables, file, &st)) {
+		if (!err && file->is_partial)
+			complete_table(tables, file, fd, &st);
+		file->is_partial = false;
 		count_time(tables, start);
 		if (fd >= 0)
 			close(fd);
@@ -160,7 +207,7 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	if (!err && !shared)
 		own = elf_deps__has_sframe(fd);
 	if (!err && !shared && !own)
-		err = get_table(tables, &table, fd, &st);
+		err = get_table(tables, &table, fd, /*may_be_partial=*/true, &st);
 	if (!err && !shared && !own) {
 		reserved = unwind_tables__make_room(tables, table.size);
 		err = reserved ? 0 : -ENOSPC;
@@ -215,6 +262,7 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	 */
 	file->gone = err == -ENOENT;
 	file->supplied = !err && !own;
+	file->is_partial = file->supplied && table.partial;
 	file->size = file->supplied || err == -ENOSPC ? table.size : 0;
 	if (fd >= 0)
 		file->ctime = st.st_ctim;
@@ -271,6 +319,7 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	file->state = FILE_DONE;
 	file->ctime = copy.ctime;
 	file->supplied = copy.supplied;
+	file->is_partial = copy.is_partial;
 	file->size = copy.size;
 	file->real = copy.real;
 	file->gone = copy.gone;
@@ -279,8 +328,10 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	if (file->path && !file->supplied &&
 	    (!tables->opts.serve || file->gone || file->ctime.tv_sec))
 		unwind_tables__queue_file(tables, file);
-	/* The next session of the command may need its name. */
-	if (!file->path && tables->opts.command) {
+	if (file->is_partial)
+		unwind_tables__queue_file(tables, file);
+	/* The whole table comes later. The next session of the command may need its name. */
+	if (!file->path && (file->is_partial || tables->opts.command)) {
 		file->path = copy.path;
 		file->name = copy.name;
 		file->map_path = copy.map_path;

@@ -154,6 +154,8 @@ static const struct test_fre seed_flex[] = {
 	{ .addr = 9, .nr = 5, .words = { 0x33, -24, 0, 0x33, 0 } },
 	{ .addr = 20, .nr = 4, .width = 1, .words = { 0x39, 8, 0x29, 0 } },
 	{ .addr = 30, .nr = 6, .width = 2, .words = { 0x31, 16, 2, -8, 0x61, 0 } },
+	/* Needs SFRAME_FLAG_ADD. */
+	{ .addr = 40, .nr = 3, .words = { 0x3f, 24, 8 } },
 };
 
 void test_build_seed(struct test_table *table, unsigned int seed)
@@ -162,6 +164,8 @@ void test_build_seed(struct test_table *table, unsigned int seed)
 		{ SFRAME_VERSION_2, SFRAME_FLAG_SORTED },
 		{ SFRAME_VERSION_2, SFRAME_FLAG_SORTED | SFRAME_FLAG_PCREL },
 		{ SFRAME_VERSION_3, SFRAME_FLAG_SORTED | SFRAME_FLAG_PCREL },
+		{ SFRAME_VERSION_3,
+		  SFRAME_FLAG_SORTED | SFRAME_FLAG_PCREL | SFRAME_FLAG_ADD },
 	};
 	struct test_kind kind = kinds[seed % ARRAY_SIZE(kinds)];
 	bool v3 = kind.version == SFRAME_VERSION_3;
@@ -189,6 +193,8 @@ void test_build_seed(struct test_table *table, unsigned int seed)
 		fdes[3].info = SFRAME_FDE_SIGNAL | 1;
 		fdes[4].info2 = SFRAME_FDE_FLEX;
 		fdes[4].num_fres = ARRAY_SIZE(seed_flex);
+		if (!(kind.flags & SFRAME_FLAG_ADD))
+			fdes[4].num_fres--;
 		fdes[4].fres = seed_flex;
 	}
 
@@ -197,7 +203,7 @@ void test_build_seed(struct test_table *table, unsigned int seed)
 	fdes[nr - 1].num_fres = ARRAY_SIZE(seed_wide);
 	fdes[nr - 1].fres = seed_wide;
 
-	test_build(table, kind, seed % 2 ? 12 : 0, fdes, nr);
+	test_build(table, kind, seed < ARRAY_SIZE(kinds) ? 0 : 12, fdes, nr);
 }
 
 /**

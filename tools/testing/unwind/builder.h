@@ -80,7 +80,7 @@ void test_build(struct test_table *table, struct test_kind kind, u8 aux_len,
 void test_free(struct test_table *table);
 
 /* Sections with nearly all features of the format, as seeds of the fuzzer. */
-#define TEST_SEEDS	6
+#define TEST_SEEDS	8
 void test_build_seed(struct test_table *table, unsigned int seed);
 u32 test_build_long_seed(struct test_table *table, bool v3, u32 nr);
 

@@ -36,6 +36,11 @@ TEST(cache)
 		RULE_FP(LOC_AT_FP(-8), LOC_AT_FP(0)),
 		{ .cfa = LOC_SP(8), .ra = LOC_AT_CFA(-8), .signal = true },
 		{ .cfa = LOC_SP(8), .ra = LOC_AT_CFA(-8), .confined = true },
+		RULE_ADD(LOC_AT_SP(S16_MAX), S16_MIN, LOC_AT_CFA(-16)),
+		RULE_ADD(LOC_AT_FP(S16_MIN), S16_MAX, LOC_SAME),
+		RULE_ADD(LOC_AT_SP(0), 8, LOC_SAME),
+		RULE(LOC_AT_SP(S32_MAX)),
+		RULE_FP(LOC_SP(8), LOC_NONE),
 		RULE_OUTERMOST,
 	};
 	static const struct unwind_user_rule vector = RULE(LOC_REG(17, 0));
@@ -43,6 +48,10 @@ TEST(cache)
 		RULE_ALL(LOC_SP(8), LOC_AT_CFA(S16_MIN - 1), LOC_SAME);
 	static const struct unwind_user_rule far_fp =
 		RULE_FP(LOC_SP(8), LOC_AT_CFA(S16_MAX + 1));
+	static const struct unwind_user_rule far_add =
+		RULE_ADD(LOC_AT_SP(8), S16_MAX + 1, LOC_SAME);
+	static const struct unwind_user_rule far_cfa =
+		RULE_ADD(LOC_AT_SP(S16_MIN - 1), 8, LOC_SAME);
 	struct unwind_rule_cache grown, new = { }, *cache = &new;
 	struct unwind_rule_entry copy, *entry = &copy;
 	struct unwind_user_rule rule;
@@ -80,8 +89,10 @@ TEST(cache)
 	unwind_rule_cache_put(cache, TEXT + 1, 1, 0, &vector);
 	unwind_rule_cache_put(cache, TEXT + 2, 1, 0, &far_ra);
 	unwind_rule_cache_put(cache, TEXT + 3, 1, 0, &far_fp);
-	unwind_rule_cache_put(cache, TEXT + 4, 1UL << 48, 0, &rules[0]);
-	for (i = 1; i < 5; i++)
+	unwind_rule_cache_put(cache, TEXT + 4, 1, 0, &far_add);
+	unwind_rule_cache_put(cache, TEXT + 5, 1, 0, &far_cfa);
+	unwind_rule_cache_put(cache, TEXT + 6, 1UL << 48, 0, &rules[0]);
+	for (i = 1; i < 7; i++)
 		EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT + i, entry)) TH_LOG("%u", i);
 
 	/* Of the addresses of one set, the two newest stay. */

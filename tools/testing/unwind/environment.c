@@ -10,6 +10,7 @@
 
 struct test_reads test_reads;
 unsigned long test_masks;
+const void *test_user_memory;
 
 unsigned long test_mask_index(unsigned long index, unsigned long size)
 {
@@ -41,7 +42,7 @@ bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 		return false;
 	}
 
-	memcpy(buf, sec->data + off, size);
+	memcpy(buf, (sec->data ?: test_user_memory) + off, size);
 
 	if (test_reads.change_at && test_reads.count >= test_reads.change_at) {
 		for (i = 0; i < size; i++)

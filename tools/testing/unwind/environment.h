@@ -24,6 +24,9 @@ struct test_reads {
 
 extern struct test_reads test_reads;
 
+/* What a section in user memory contains */
+extern const void *test_user_memory;
+
 /* How often array_index_nospec() was used. */
 extern unsigned long test_masks;
 

@@ -479,6 +479,11 @@ TEST_F(section, flex)
 		/* The frame pointer is r12 */
 		{ FLEX(7 << 3 | 1, 8, 0, 12 << 3 | 1, 0),
 		  RULE_FP(LOC_SP(8), LOC_REG(12, 0)) },
+		/* The frame pointer is in a vector register, and in none that exists. */
+		{ FLEX(7 << 3 | 1, 8, 0, 17 << 3 | 1, 0),
+		  RULE_FP(LOC_SP(8), LOC_NONE) },
+		{ FLEX(7 << 3 | 1, 8, 0, 30 << 3 | 3, 8),
+		  RULE_FP(LOC_SP(8), LOC_NONE) },
 		/* Register 0 is rax */
 		{ FLEX(1, 8), RULE(LOC_REG(0, 8)) },
 		/* Two place holders */
@@ -529,6 +534,9 @@ TEST_F(section, flex_lies)
 		/* The return address column, and a vector register */
 		{ FLEX(16 << 3 | 1, 8), -ENOENT },
 		{ FLEX(7 << 3 | 1, 8, 17 << 3 | 1, 8), -ENOENT },
+		/* Words to spare after a vector register, or none */
+		{ FLEX(7 << 3 | 1, 8, 0, 17 << 3 | 1, 8, 0), -EINVAL },
+		{ FLEX(7 << 3 | 1, 8, 0, 17 << 3 | 1), -EINVAL },
 	};
 	struct unwind_user_rule rule;
 	struct test_fre fre;
@@ -550,6 +558,75 @@ TEST_F(section, flex_lies)
 	fre = (struct test_fre) FLEX(-7, 8);
 	fre.width = SFRAME_WIDTH_MAX;
 	EXPECT_EQ(-ENOENT, find_fre(self, variant, SFRAME_FDE_FLEX, &fre, &rule));
+}
+
+/* With the flag for it, a number may be added to a CFA that is read from memory. */
+TEST_F(section, flex_add)
+{
+	static const struct {
+		struct test_fre fre;
+		struct unwind_user_rule rule;
+		int ret;
+	} cases[] = {
+		/* CFA = *(rsp + 24) + 8 */
+		{ FLEX(7 << 3 | 7, 24, 8), RULE_ADD(LOC_AT_SP(24), 8, LOC_SAME) },
+		/* CFA = *(rbp - 24) - 16; the frame pointer is at CFA - 16 */
+		{ FLEX(6 << 3 | 7, -24, -16, 0, 2, -16),
+		  RULE_ADD(LOC_AT_FP(-24), -16, LOC_AT_CFA(-16)) },
+		/* Other control words mean what they mean without the flag. */
+		{ FLEX(7 << 3 | 3, 24), RULE(LOC_AT_SP(24)) },
+		{ FLEX(7 << 3 | 1, 8, 2, -16),
+		  RULE_ALL(LOC_SP(8), LOC_AT_CFA(-16), LOC_SAME) },
+		/* Nothing is read from memory. */
+		{ FLEX(7 << 3 | 5, 24, 8), .ret = -EINVAL },
+		{ FLEX(4, 24, 8), .ret = -EINVAL },
+		/* Relative to the CFA itself */
+		{ FLEX(6, 24, 8), .ret = -EINVAL },
+		/* A control word without a number, or without both */
+		{ FLEX(7 << 3 | 7, 24), .ret = -EINVAL },
+		{ FLEX(7 << 3 | 7), .ret = -EINVAL },
+		/* Not for the return address and the frame pointer */
+		{ FLEX(7 << 3 | 1, 8, 7 << 3 | 7, 8, 8), .ret = -EINVAL },
+		{ FLEX(7 << 3 | 1, 8, 0, 7 << 3 | 7, 8, 8), .ret = -EINVAL },
+		/* A vector register */
+		{ FLEX(17 << 3 | 7, 8, 8), .ret = -ENOENT },
+	};
+	FIXTURE_VARIANT(section) with = *variant;
+	struct sframe_section in_user_memory;
+	struct unwind_user_rule rule;
+	struct test_fre fre;
+	unsigned int i;
+	int ret;
+
+	with.kind.flags |= SFRAME_FLAG_ADD;
+	if (!is_v3(variant)) {
+		EXPECT_EQ(-EOPNOTSUPP, find_fre(self, &with, 0, &plain_fres[0], &rule));
+		return;
+	}
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		fre = cases[i].fre;
+		for (fre.width = 0; fre.width <= SFRAME_WIDTH_MAX; fre.width++) {
+			ret = find_fre(self, &with, SFRAME_FDE_FLEX, &fre, &rule);
+			ASSERT_EQ(cases[i].ret, ret) TH_LOG("%u", i);
+			if (ret)
+				continue;
+			EXPECT_TRUE(same_rule(&cases[i].rule, &rule))
+				TH_LOG("%u: %s", i, show_rule(&rule));
+		}
+	}
+
+	/* Without the flag the bit is reserved. */
+	fre = cases[0].fre;
+	EXPECT_EQ(-EINVAL, find_fre(self, variant, SFRAME_FDE_FLEX, &fre, &rule));
+
+	/* A section of the program may not have the flag. */
+	ASSERT_EQ(0, find_fre(self, &with, SFRAME_FDE_FLEX, &fre, &rule));
+	in_user_memory = self->table.sec;
+	in_user_memory.data = NULL;
+	test_user_memory = self->table.sec.data;
+	EXPECT_EQ(-EOPNOTSUPP, sframe_section_init(&in_user_memory));
+	test_user_memory = NULL;
 }
 
 /* Functions more than 2 GiB from the section, on either side. */

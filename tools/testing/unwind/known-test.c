@@ -287,6 +287,8 @@ static struct unwind_user_rule random_rule(void)
 	case 4:
 		rule.cfa.deref = !roll(4);
 		rule.fp.deref = roll(2);
+		if (rule.cfa.deref && roll(2))
+			rule.cfa_add = (int)WORD * ((int)roll(16) - 4);
 		rule.outermost = !roll(16);
 		rule.signal = !roll(16);
 		break;

@@ -13,10 +13,13 @@
 #define LOC_FP(offset)		LOC(.base = UNWIND_USER_BASE_FP, .off = (offset))
 #define LOC_AT_FP(offset)	\
 	LOC(.base = UNWIND_USER_BASE_FP, .off = (offset), .deref = true)
+#define LOC_AT_SP(offset)	\
+	LOC(.base = UNWIND_USER_BASE_SP, .off = (offset), .deref = true)
 #define LOC_AT_CFA(offset)	\
 	LOC(.base = UNWIND_USER_BASE_CFA, .off = (offset), .deref = true)
 #define LOC_REG(nr, offset)	\
 	LOC(.base = UNWIND_USER_BASE_REG, .reg = (nr), .off = (offset))
+#define LOC_NONE		LOC(.base = UNWIND_USER_BASE_NONE)
 #define LOC_SAME		LOC(.base = UNWIND_USER_BASE_SAME)
 
 /* Rules with the usual return address: FP as it is, and FP saved. */
@@ -25,6 +28,9 @@
 #define RULE_ALL(cfa_loc, ra_loc, fp_loc)	\
 	{ .cfa = cfa_loc, .ra = ra_loc, .fp = fp_loc }
 #define RULE_OUTERMOST		{ .outermost = true }
+/* The usual return address, and a CFA that is what was read plus a number */
+#define RULE_ADD(cfa_loc, number, fp_loc)	\
+	{ .cfa = cfa_loc, .ra = LOC_AT_CFA(-8), .fp = fp_loc, .cfa_add = (number) }
 
 static inline bool same_loc(const struct unwind_user_loc *a,
 			    const struct unwind_user_loc *b)
@@ -41,7 +47,7 @@ static inline bool same_rule(const struct unwind_user_rule *a,
 	    a->confined != b->confined)
 		return false;
 
-	return a->outermost || (same_loc(&a->cfa, &b->cfa) &&
+	return a->outermost || (same_loc(&a->cfa, &b->cfa) && a->cfa_add == b->cfa_add &&
 				same_loc(&a->ra, &b->ra) &&
 				same_loc(&a->fp, &b->fp));
 }
@@ -54,6 +60,7 @@ static inline const char *show_loc(const struct unwind_user_loc *loc, char *buf,
 		[UNWIND_USER_BASE_CFA]	= "cfa",
 		[UNWIND_USER_BASE_SP]	= "sp",
 		[UNWIND_USER_BASE_FP]	= "fp",
+		[UNWIND_USER_BASE_NONE]	= "none",
 	};
 	char reg[16];
 
@@ -67,14 +74,16 @@ static inline const char *show_loc(const struct unwind_user_loc *loc, char *buf,
 /* "sp+16, *(cfa-8), *(cfa-16)"; the string lives until the next call. */
 static inline const char *show_rule(const struct unwind_user_rule *rule)
 {
+	char cfa[40], ra[40], fp[40], add[16] = "";
 	static char text[160];
-	char cfa[40], ra[40], fp[40];
 
 	if (rule->outermost)
 		return rule->signal ? "outermost, signal" : "outermost";
 
-	snprintf(text, sizeof(text), "%s, %s, %s%s",
-		 show_loc(&rule->cfa, cfa, sizeof(cfa)),
+	if (rule->cfa_add)
+		snprintf(add, sizeof(add), "%+d", rule->cfa_add);
+	snprintf(text, sizeof(text), "%s%s, %s, %s%s",
+		 show_loc(&rule->cfa, cfa, sizeof(cfa)), add,
 		 show_loc(&rule->ra, ra, sizeof(ra)),
 		 show_loc(&rule->fp, fp, sizeof(fp)),
 		 rule->signal ? ", signal" : "");

@@ -156,11 +156,13 @@ static bool leads_to(const struct unwind_user_rule *rule, const struct sframe_fr
 	if (rule->outermost || frame->outermost)
 		return rule->outermost && frame->outermost;
 
-	cfa = locate(&rule->cfa, 0, 0);
+	cfa = locate(&rule->cfa, 0, 0) + rule->cfa_add;
 
 	return cfa == frame->cfa && cfa == frame->sp &&
-	       locate(&rule->ra, cfa, 0) == frame->ra && frame->fp_known &&
-	       locate(&rule->fp, cfa, sframe_eval__reg(AMD64_FP)) == frame->fp;
+	       locate(&rule->ra, cfa, 0) == frame->ra &&
+	       frame->fp_known == (rule->fp.base != UNWIND_USER_BASE_NONE) &&
+	       (!frame->fp_known ||
+		locate(&rule->fp, cfa, sframe_eval__reg(AMD64_FP)) == frame->fp);
 }
 
 static void show(struct result *result, uint64_t addr, const char *what, int ret,

@@ -432,6 +432,34 @@ TEST_F(walk, cfa_off_stack)
 	}
 }
 
+/* The caller's stack pointer is in the frame, less what the number says. */
+TEST_F(walk, cfa_plus_number)
+{
+	static const struct unwind_user_rule rule =
+		RULE_ADD(LOC_AT_SP(4 * WORD), WORD, LOC_AT_CFA(-2 * (int)WORD));
+	const unsigned int slot = STACK_SP + 4, cfa = STACK_SP + 20;
+
+	frame(0);
+	memory.stack[slot] = (unsigned long)&memory.stack[cfa - 1];
+	memory.stack[cfa - 1] = RIGHT_RA;
+	memory.stack[cfa - 2] = (unsigned long)&memory.stack[cfa + 5];
+	memory.stack[cfa + 6] = OTHER + 0x40;
+	EXPECT_WALK(3, rule, true);
+	EXPECT_EQ(RIGHT_RA, self->entries[1]);
+	EXPECT_EQ(OTHER + 0x40, self->entries[2]);
+
+	/* The sum is off the stack, below the frame, or not aligned. */
+	memory.stack[slot] = (unsigned long)&memory.above[0];
+	memory.above[0] = RIGHT_RA;
+	EXPECT_WALK(1, rule, true);
+	memory.stack[slot] = (unsigned long)&memory.stack[STACK_SP - 1];
+	EXPECT_WALK(1, rule, true);
+	memory.stack[slot] = (unsigned long)&memory.stack[cfa - 1] + 1;
+	EXPECT_WALK(1, rule, true);
+	memory.stack[slot] = -WORD;
+	EXPECT_WALK(1, rule, true);
+}
+
 /* A CFA in the red zone is refused: rule by rule, it would lead to old frames. */
 TEST_F(walk, cfa_below_stack_pointer)
 {
@@ -459,6 +487,20 @@ TEST_F(walk, frame_pointer_off_stack)
 	frame(RIGHT_RA);
 	EXPECT_EQ(3, walk(self, rule, false));
 	EXPECT_EQ(OTHER + 0x30, self->entries[2]);
+}
+
+/* A frame pointer that cannot be found is not followed. */
+TEST_F(walk, frame_pointer_unknown)
+{
+	static const struct unwind_user_rule rule = RULE_FP(LOC_SP(2 * WORD), LOC_NONE);
+
+	frame(RIGHT_RA);
+	memory.stack[STACK_SP] = (unsigned long)&memory.stack[STACK_SP + 4];
+	memory.stack[STACK_SP + 5] = OTHER + 0x40;
+	EXPECT_WALK(2, rule, true);
+	EXPECT_EQ(RIGHT_RA, self->entries[1]);
+	EXPECT_WALK(2, rule, false);
+	EXPECT_WALK(3, right, true);
 }
 
 /* A frame pointer that leads to a frame on the stack is good. */

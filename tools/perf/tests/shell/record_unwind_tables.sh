@@ -316,8 +316,65 @@ test_signals() {
   wait "${pid}" || true
 }
 
+# A function without call frame information and without a frame pointer gets rules that follow
+# from its instructions: after the tables of all files, in place of a table without them.
+test_assembly() {
+  if ! command -v cc > /dev/null
+  then
+    echo "assembly: not tested, as there is no compiler"
+    return
+  fi
+  cat > "${dir}/assembly.s" << 'EOF'
+	.text
+	.globl spin
+	.type spin, @function
+spin:
+	push	%rbp
+	push	%rbx
+	sub	$40, %rsp
+	mov	%rdi, %rbp
+1:	dec	%rbp
+	jne	1b
+	add	$40, %rsp
+	pop	%rbx
+	pop	%rbp
+	ret
+	.fill	600, 1, 0x90
+	.size spin, . - spin
+	.section .note.GNU-stack, "", @progbits
+EOF
+  cat > "${dir}/main.c" << 'EOF'
+#include <stdlib.h>
+#include <time.h>
+void spin(unsigned long n);
+int main(int argc, char **argv)
+{
+	time_t end = time(NULL) + atoi(argv[1]);
+
+	while (time(NULL) < end)
+		spin(100000);
+	return 0;
+}
+EOF
+  cc -O2 -o "${dir}/assembly" "${dir}/main.c" "${dir}/assembly.s" > "${dir}/log" 2>&1 ||
+    give_up "cannot make a program: $(cat "${dir}/log")"
+  "${record[@]}" -v --unwind-tables -- "${dir}/assembly" 5 > "${dir}/log" 2>&1 ||
+    fail "cannot record assembly"
+  grep -q "^Whole unwind table for ${dir}/assembly: " "${dir}/log" || {
+    cat "${dir}/log"
+    fail "no whole table for assembly"
+  }
+  # The first seconds may be without it.
+  share_of "assembly"
+  [ "${share}" -ge 50 ] || {
+    tail -n 20 "${dir}/script"
+    fail "assembly: ${share}% of the stacks are whole"
+  }
+}
+
 check_support
 test_command
+test_assembly
 test_script
 test_children
 test_late

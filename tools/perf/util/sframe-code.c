@@ -1,0 +1,773 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Finds rules for the code of a file that no call frame information describes
+ *
+ * sframe-insn.c derives them from the instructions. This part gives it what it needs from the
+ * file: the code, the parts that have CFI, and addresses at which functions may start. All of
+ * that goes into a hash. A table from the cache is used only if the hash is still the same.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/compiler.h>
+#include <linux/kernel.h>
+#include <linux/sizes.h>
+#include <linux/unaligned.h>
+#include <linux/zalloc.h>
+
+#include "util/array-grow.h"
+#include "util/sframe-cfi-internal.h"
+#include "util/sframe-code.h"
+#include "util/sframe-ranges.h"
+
+/*
+ * Nearly all files have a few bytes without CFI, in _init() and _fini(), and padding between
+ * functions. To hash all code for these takes more time than they are worth. So there must be
+ * that many bytes in gaps that are longer than padding.
+ */
+#define SFRAME_CODE_MIN		512
+#define SFRAME_CODE_GAP		64
+
+/* The largest files have more, but hardly any of it is assembly. */
+#define SFRAME_CODE_MAX		SZ_64M
+
+/* Addresses at which functions may start, see enum sframe_insn_source */
+#define SFRAME_CODE_ENTRIES_MAX	SZ_1M
+
+/* Instructions to decode or to interpret, for each byte of code. Files need up to 2. */
+#define SFRAME_CODE_STEPS	8
+
+#define SFRAME_CODE_SECTIONS	64
+
+/**
+ * struct sframe_code_input - What the analysis of a file works on
+ * @cfi:	The file
+ * @code:	Its sections with code, sorted
+ * @nr_code:	Number of sections
+ * @data:	Its sections with data, where jump tables may be
+ * @nr_data:	Number of sections
+ * @size:	Bytes of code
+ * @entries:	Addresses at which functions may start
+ * @nr:		Number of entries
+ * @room:	Number of entries that fit
+ * @covered:	Code that has CFI, function by function
+ * @code_out:	Receives the rows
+ */
+struct sframe_code_input {
+	struct sframe_cfi		*cfi;
+	struct sframe_insn_code		code[SFRAME_CODE_SECTIONS];
+	size_t				nr_code;
+	struct sframe_insn_code		data[SFRAME_CODE_SECTIONS];
+	size_t				nr_data;
+	u64				size;
+	struct sframe_insn_entry	*entries;
+	size_t				nr;
+	size_t				room;
+	struct sframe_ranges		covered;
+	struct sframe_code		*code_out;
+};
+
+static void sframe_code_input__exit(struct sframe_code_input *input)
+{
+	zfree(&input->entries);
+	zfree(&input->covered.ranges);
+}
+
+static int sframe_code_input__add(struct sframe_code_input *input, u64 addr,
+				  enum sframe_insn_source source)
+{
+	void *new;
+
+	if (!addr)
+		return 0;
+	if (input->nr == SFRAME_CODE_ENTRIES_MAX)
+		return -EFBIG;
+
+	new = array__grow(input->entries, input->nr, &input->room, sizeof(*input->entries));
+	if (!new)
+		return -ENOMEM;
+
+	input->entries = new;
+	input->entries[input->nr++] = (struct sframe_insn_entry) {
+		.addr = addr, .source = source,
+	};
+	return 0;
+}
+
+static int sframe_code_input__add_symbols(struct sframe_code_input *input, Elf_Data *data)
+{
+	GElf_Sym sym;
+	int i, err = 0;
+
+	for (i = 0; !err && gelf_getsym(data, i, &sym); i++) {
+		if (sym.st_shndx != SHN_UNDEF && (GELF_ST_TYPE(sym.st_info) == STT_FUNC ||
+						  GELF_ST_TYPE(sym.st_info) == STT_GNU_IFUNC))
+			err = sframe_code_input__add(input, sym.st_value, SFRAME_INSN_SYMBOL);
+	}
+
+	return err;
+}
+
+static int sframe_code_input__add_relocations(struct sframe_code_input *input, Elf_Data *data)
+{
+	GElf_Rela rela;
+	int i, err = 0;
+
+	for (i = 0; !err && gelf_getrela(data, i, &rela); i++) {
+		if (GELF_R_TYPE(rela.r_info) == R_X86_64_RELATIVE ||
+		    GELF_R_TYPE(rela.r_info) == R_X86_64_IRELATIVE)
+			err = sframe_code_input__add(input, rela.r_addend,
+						     SFRAME_INSN_RELOCATION);
+	}
+
+	return err;
+}
+
+static int sframe_code_input__add_dynamic(struct sframe_code_input *input, Elf_Data *data)
+{
+	GElf_Dyn dyn;
+	int i, err = 0;
+
+	for (i = 0; !err && gelf_getdyn(data, i, &dyn); i++) {
+		if (dyn.d_tag == DT_INIT || dyn.d_tag == DT_FINI)
+			err = sframe_code_input__add(input, dyn.d_un.d_ptr, SFRAME_INSN_INIT);
+	}
+
+	return err;
+}
+
+/* Programs with fixed addresses have them here, without relocations. */
+static int sframe_code_input__add_array(struct sframe_code_input *input, const Elf_Data *data)
+{
+	size_t i;
+	int err = 0;
+
+	for (i = 0; !err && i + sizeof(u64) <= data->d_size; i += sizeof(u64))
+		err = sframe_code_input__add(input, get_unaligned_le64(data->d_buf + i),
+					     SFRAME_INSN_INIT);
+
+	return err;
+}
+
+static int sframe_code_input__add_section(struct sframe_code_input *input,
+					  const GElf_Shdr *shdr, Elf_Data *data)
+{
+	struct sframe_insn_code section = {
+		.addr = shdr->sh_addr, .bytes = data->d_buf, .size = data->d_size,
+	};
+	u64 end = shdr->sh_addr + data->d_size;
+
+	switch (shdr->sh_type) {
+	case SHT_PROGBITS:
+		if (end < shdr->sh_addr)
+			return -EINVAL;
+		if (!(shdr->sh_flags & SHF_EXECINSTR)) {
+			if (input->nr_data < SFRAME_CODE_SECTIONS)
+				input->data[input->nr_data++] = section;
+			return 0;
+		}
+		if (!sframe_cfi__clip(input->cfi, &section.addr, &end))
+			return 0;
+		section.size = end - section.addr;
+		input->size += section.size;
+		if (input->nr_code == SFRAME_CODE_SECTIONS || input->size > SFRAME_CODE_MAX)
+			return -EFBIG;
+		input->code[input->nr_code++] = section;
+		return 0;
+	case SHT_DYNSYM:
+		return sframe_code_input__add_symbols(input, data);
+	case SHT_RELA:
+		return sframe_code_input__add_relocations(input, data);
+	case SHT_DYNAMIC:
+		return sframe_code_input__add_dynamic(input, data);
+	case SHT_PREINIT_ARRAY:
+	case SHT_INIT_ARRAY:
+	case SHT_FINI_ARRAY:
+		return sframe_code_input__add_array(input, data);
+	default:
+		return 0;
+	}
+}
+
+static int sframe_insn_code__cmp(const void *a, const void *b)
+{
+	const struct sframe_insn_code *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+/*
+ * Reads what the process has in memory, too: a file and the same file without symbols must
+ * have the same table.
+ */
+static int sframe_code_input__read(struct sframe_code_input *input)
+{
+	struct sframe_cfi *cfi = input->cfi;
+	Elf_Scn *scn = NULL;
+	Elf_Data *data;
+	GElf_Ehdr ehdr;
+	GElf_Shdr shdr;
+	size_t i;
+	int err;
+
+	if (!gelf_getehdr(cfi->elf, &ehdr))
+		return -EINVAL;
+	err = sframe_code_input__add(input, ehdr.e_entry, SFRAME_INSN_INIT);
+
+	while (!err && (scn = elf_nextscn(cfi->elf, scn)) != NULL) {
+		if (!gelf_getshdr(scn, &shdr))
+			return -EINVAL;
+		if (!(shdr.sh_flags & SHF_ALLOC) || shdr.sh_type == SHT_NOBITS)
+			continue;
+		if (!sframe_cfi__afford(cfi, shdr.sh_size))
+			return -EFBIG;
+
+		data = elf_getdata(scn, NULL);
+		if (data && data->d_buf)
+			err = sframe_code_input__add_section(input, &shdr, data);
+	}
+	if (err)
+		return err;
+
+	qsort(input->code, input->nr_code, sizeof(*input->code), sframe_insn_code__cmp);
+	for (i = 1; i < input->nr_code; i++) {
+		if (input->code[i].addr < input->code[i - 1].addr + input->code[i - 1].size)
+			return -EINVAL;
+	}
+
+	return input->nr_code ? 0 : -ENODATA;
+}
+
+static void sframe_code__mix(struct sha256 *sha, const struct sframe_insn_code *sections, size_t nr)
+{
+	__le64 head[2];
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		head[0] = cpu_to_le64(sections[i].addr);
+		head[1] = cpu_to_le64(sections[i].size);
+		sha256__add(sha, head, sizeof(head));
+		sha256__add(sha, sections[i].bytes, sections[i].size);
+	}
+}
+
+/* All that the rules depend on, apart from the CFI, which is in the fingerprint */
+static void sframe_code_input__hash(const struct sframe_code_input *input, u8 *hash)
+{
+	struct sha256 sha;
+	__le64 head[2];
+	size_t i;
+
+	sha256__init(&sha);
+	sframe_code__mix(&sha, input->code, input->nr_code);
+	sframe_code__mix(&sha, input->data, input->nr_data);
+	for (i = 0; i < input->nr; i++) {
+		head[0] = cpu_to_le64(input->entries[i].addr);
+		head[1] = cpu_to_le64(input->entries[i].source);
+		sha256__add(&sha, head, sizeof(head));
+	}
+	sha256__finish(&sha, hash);
+}
+
+/*
+ * CFI that libdw does not get describes code, too. Functions that it gets come one by one,
+ * because a jump may lead from code without CFI to their starts.
+ */
+static int sframe_code_input__find_covered(struct sframe_code_input *input)
+{
+	struct sframe_cfi *cfi = input->cfi;
+	const struct sframe_segment *range;
+	struct sframe_ranges described = { };
+	struct sframe_check check = { };
+	size_t i, at = 0;
+	u64 start, end;
+	int err;
+
+	err = sframe_cfi__scan(cfi, &described, &check);
+
+	for (i = 0; i < described.nr && !err; i++) {
+		range = &described.ranges[i];
+		for (start = range->start; start < range->end && !err; start = end) {
+			while (at < cfi->nr_fdes && cfi->fdes[at].end <= start)
+				at++;
+			end = range->end;
+			if (at < cfi->nr_fdes && cfi->fdes[at].start <= start)
+				end = min(end, cfi->fdes[at].end);
+			else if (at < cfi->nr_fdes)
+				end = min(end, cfi->fdes[at].start);
+			err = sframe_ranges__add(&input->covered, start, end);
+		}
+	}
+
+	zfree(&described.ranges);
+	return err;
+}
+
+/* Count the code that has no CFI and is not just padding. */
+static u64 sframe_code_input__uncovered(const struct sframe_code_input *input)
+{
+	const struct sframe_ranges *covered = &input->covered;
+	u64 size = 0, start, end, next;
+	size_t i, at = 0;
+
+	for (i = 0; i < input->nr_code; i++) {
+		start = input->code[i].addr;
+		end = start + input->code[i].size;
+		while (start < end) {
+			while (at < covered->nr && covered->ranges[at].end <= start)
+				at++;
+			next = at < covered->nr ? min(covered->ranges[at].start, end) : end;
+			if (next > start && next - start >= SFRAME_CODE_GAP)
+				size += next - start;
+			if (at == covered->nr || next == end)
+				break;
+			start = covered->ranges[at].end;
+		}
+	}
+
+	return size;
+}
+
+static bool sframe_code__load(const struct sframe_insn_code *sections, size_t nr, u64 addr,
+			      void *buf, size_t size)
+{
+	size_t i;
+	u64 off;
+
+	for (i = 0; i < nr; i++) {
+		off = addr - sections[i].addr;
+		if (off > sections[i].size || size > sections[i].size - off)
+			continue;
+		memcpy(buf, sections[i].bytes + off, size);
+		return true;
+	}
+
+	return false;
+}
+
+static bool sframe_code_input__load(u64 addr, void *buf, size_t size, void *arg)
+{
+	const struct sframe_code_input *input = arg;
+
+	return sframe_code__load(input->data, input->nr_data, addr, buf, size) ||
+	       sframe_code__load(input->code, input->nr_code, addr, buf, size);
+}
+
+/* The DWARF numbers of registers, by the numbers that instructions have for them */
+static u8 sframe_code__reg(u8 reg)
+{
+	static const u8 dwarf[] = { 0, 2, 1, 3, SFRAME_AMD64_SP, SFRAME_AMD64_FP, 4, 5 };
+
+	return reg < ARRAY_SIZE(dwarf) ? dwarf[reg] : reg;
+}
+
+static struct sframe_rule sframe_code__rule(const struct sframe_insn_rule *from)
+{
+	struct sframe_rule rule = {
+		.cfa = {
+			.base	= SFRAME_BASE_REG,
+			.reg	= sframe_code__reg(from->cfa_reg),
+			.off	= from->cfa_off,
+			.deref	= from->cfa_deref,
+			.add	= from->cfa_deref ? from->cfa_add : 0,
+		},
+		.ra = {
+			.base	= SFRAME_BASE_CFA,
+			.off	= SFRAME_AMD64_RA_OFF,
+			.deref	= true,
+		},
+	};
+
+	switch ((enum sframe_insn_fp)from->fp) {
+	case SFRAME_INSN_FP_CFA:
+		rule.fp = (struct sframe_loc) {
+			.base = SFRAME_BASE_CFA, .off = from->fp_off, .deref = true,
+		};
+		break;
+	case SFRAME_INSN_FP_REG:
+	case SFRAME_INSN_FP_MEM:
+		rule.fp = (struct sframe_loc) {
+			.base	= SFRAME_BASE_REG,
+			.reg	= sframe_code__reg(from->fp_reg),
+			.off	= from->fp_off,
+			.deref	= from->fp == SFRAME_INSN_FP_MEM,
+		};
+		break;
+	case SFRAME_INSN_FP_NONE:
+		rule.fp.base = SFRAME_BASE_NONE;
+		break;
+	case SFRAME_INSN_FP_SAME:
+	default:
+		break;
+	}
+
+	return rule;
+}
+
+static int sframe_code__add_row(u64 start, u64 end, const struct sframe_insn_rule *rule, void *arg)
+{
+	struct sframe_code_input *input = arg;
+	struct sframe_code *code = input->code_out;
+	void *new;
+
+	new = array__grow(code->rows, code->nr, &code->room, sizeof(*code->rows));
+	if (!new)
+		return -ENOMEM;
+
+	code->rows = new;
+	code->rows[code->nr++] = (struct sframe_code_row) {
+		.start = start, .end = end, .rule = sframe_code__rule(rule),
+	};
+	return 0;
+}
+
+static bool sframe_code_input__stop(void *arg)
+{
+	const struct sframe_cfi *cfi = ((struct sframe_code_input *)arg)->cfi;
+
+	return cfi->stop && cfi->stop(cfi->stop_arg);
+}
+
+static int sframe_code_input__analyse(struct sframe_code_input *input, sframe_insn_trace_fn trace)
+{
+	const struct sframe_insn_input in = {
+		.code		= input->code,
+		.nr_code	= input->nr_code,
+		.covered	= input->covered.ranges,
+		.nr_covered	= input->covered.nr,
+		.entries	= input->entries,
+		.nr_entries	= input->nr,
+		.max_steps	= SFRAME_CODE_STEPS * input->size,
+		.read		= sframe_code_input__load,
+		.stop		= sframe_code_input__stop,
+		.trace		= trace,
+		.arg		= input,
+	};
+
+	return sframe_insn__analyse(&in, sframe_code__add_row, input, &input->code_out->stats);
+}
+
+#ifndef HAVE_AUXTRACE_SUPPORT
+/* perf was built without the decoder of instructions. */
+int sframe_insn__analyse(const struct sframe_insn_input *in __maybe_unused,
+			 sframe_insn_row_fn fn __maybe_unused, void *arg __maybe_unused,
+			 struct sframe_insn_stats *stats __maybe_unused)
+{
+	return -ENODATA;
+}
+
+enum sframe_insn_match sframe_insn__match(const struct sframe_insn_state *st __maybe_unused,
+					  const struct sframe_insn_rule *rule __maybe_unused)
+{
+	return SFRAME_INSN_OPEN;
+}
+#endif
+
+/**
+ * sframe_code__read - Find rules for code without CFI
+ * @cfi:	File, after sframe_cfi__read()
+ * @exists:	If not NULL, only find out whether there is such code, which this receives
+ * @code:	Receives the rules; sframe_code__exit() frees them
+ *
+ * Return: 0; -ENODATA - there is no such code, or too little of it; -EFBIG - there is too
+ *	   much code; -EINVAL - the file is damaged; -EINTR - the callback of
+ *	   sframe_cfi__stop_if() returned true; -ENOMEM.
+ */
+int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *code)
+{
+	struct sframe_code_input input = { .cfi = cfi, .code_out = code };
+	int err;
+
+	*code = (struct sframe_code) { };
+
+	err = sframe_code_input__find_covered(&input);
+	if (!err)
+		err = sframe_code_input__read(&input);
+	if (!err && sframe_code_input__uncovered(&input) < SFRAME_CODE_MIN)
+		err = -ENODATA;
+	if (err)
+		goto out;
+	if (exists) {
+		*exists = true;
+		goto out;
+	}
+
+	sframe_code_input__hash(&input, code->hash);
+
+	err = sframe_code_input__analyse(&input, NULL);
+	if (err)
+		sframe_code__exit(code);
+out:
+	sframe_code_input__exit(&input);
+	return err;
+}
+
+void sframe_code__exit(struct sframe_code *code)
+{
+	zfree(&code->rows);
+	code->nr = 0;
+}
+
+/**
+ * struct sframe_code_check - A comparison of CFI with instructions
+ * @input:	What the analysis works on
+ * @reader:	The table with the rules from CFI
+ * @check:	Result
+ * @others:	Addresses where they differ
+ * @err:	Error of a callback
+ */
+struct sframe_code_check {
+	struct sframe_code_input	input;
+	const struct sframe_reader	*reader;
+	struct sframe_check		*check;
+	struct sframe_ranges		others;
+	int				err;
+};
+
+static u8 sframe_code__insn_reg(u8 dwarf)
+{
+	u8 reg = 0;
+
+	while (sframe_code__reg(reg) != dwarf)
+		reg++;
+
+	return reg;
+}
+
+/* Returns false for rules that no code without CFI can have. */
+static bool sframe_code__insn_rule(const struct sframe_rule *from, struct sframe_insn_rule *rule)
+{
+	*rule = (struct sframe_insn_rule) { };
+
+	if (from->outermost || from->cfa.base != SFRAME_BASE_REG ||
+	    from->ra.base != SFRAME_BASE_CFA || !from->ra.deref ||
+	    from->ra.off != SFRAME_AMD64_RA_OFF)
+		return false;
+
+	rule->cfa_reg = sframe_code__insn_reg(from->cfa.reg);
+	rule->cfa_deref = from->cfa.deref;
+	rule->cfa_off = from->cfa.off;
+	rule->cfa_add = from->cfa.add;
+
+	switch (from->fp.base) {
+	case SFRAME_BASE_SAME:
+		rule->fp = SFRAME_INSN_FP_SAME;
+		break;
+	case SFRAME_BASE_CFA:
+		rule->fp = SFRAME_INSN_FP_CFA;
+		break;
+	case SFRAME_BASE_REG:
+		rule->fp = from->fp.deref ? SFRAME_INSN_FP_MEM : SFRAME_INSN_FP_REG;
+		rule->fp_reg = sframe_code__insn_reg(from->fp.reg);
+		/* The value of a register plus a number */
+		if (!from->fp.deref && from->fp.off)
+			return false;
+		break;
+	case SFRAME_BASE_NONE:
+	default:
+		rule->fp = SFRAME_INSN_FP_NONE;
+		break;
+	}
+	rule->fp_off = from->fp.off;
+
+	return true;
+}
+
+/* Compilers move parts of functions away. They have CFI of their own, but a frame already. */
+static bool sframe_reader__is_entry(const struct sframe_reader *reader, u64 addr)
+{
+	struct sframe_rule rule;
+	u64 end = addr + 1;
+	bool signal;
+
+	return !sframe_reader__find(reader, addr, &rule, &signal, &end) && !rule.outermost &&
+	       rule.cfa.base == SFRAME_BASE_REG && rule.cfa.reg == SFRAME_AMD64_SP &&
+	       !rule.cfa.deref && rule.cfa.off == -SFRAME_AMD64_RA_OFF;
+}
+
+/* Is @addr in a function that begins with its entry? */
+static bool sframe_code_check__in_function(const struct sframe_code_check *compare, u64 addr)
+{
+	const struct sframe_cfi *cfi = compare->input.cfi;
+	size_t lo = 0, hi = cfi->nr_fdes, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (cfi->fdes[mid].start <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+
+	return lo && sframe_reader__is_entry(compare->reader, cfi->fdes[lo - 1].start);
+}
+
+static void sframe_code_check__instruction(u64 addr, const struct sframe_insn_state *st, void *arg)
+{
+	struct sframe_code_check *compare = container_of(arg, struct sframe_code_check, input);
+	struct sframe_check *check = compare->check;
+	struct sframe_insn_rule insn_rule;
+	struct sframe_rule rule;
+	u64 end = addr + 1;
+	bool signal;
+
+	if (sframe_reader__find(compare->reader, addr, &rule, &signal, &end) || signal ||
+	    sframe_reader__is_derived(compare->reader, addr) ||
+	    !sframe_code__insn_rule(&rule, &insn_rule) ||
+	    !sframe_code_check__in_function(compare, addr))
+		return;
+
+	switch (sframe_insn__match(st, &insn_rule)) {
+	case SFRAME_INSN_SAME:
+		check->insns_same++;
+		return;
+	case SFRAME_INSN_OPEN:
+		check->insns_open++;
+		return;
+	case SFRAME_INSN_OTHER:
+	default:
+		break;
+	}
+
+	if (sframe_ranges__add(&compare->others, addr, addr + 1))
+		compare->err = -ENOMEM;
+}
+
+/*
+ * Count and print the differences. Several functions may lead to an address. Those that do not
+ * agree give it no rule, so it does not count.
+ */
+static void sframe_code_check__count_others(struct sframe_code_check *compare)
+{
+	const struct sframe_code *code = compare->input.code_out;
+	struct sframe_check *check = compare->check;
+	struct sframe_rule rule;
+	size_t i, row = 0;
+	char text[128];
+	bool signal;
+	u64 addr, end;
+
+	sframe_ranges__merge_equal(&compare->others);
+
+	for (i = 0; i < compare->others.nr; i++) {
+		addr = compare->others.ranges[i].start;
+		while (row < code->nr && code->rows[row].end <= addr)
+			row++;
+		if (row == code->nr || code->rows[row].start > addr)
+			continue;
+		if (check->log && check->insns_other < check->max) {
+			end = addr + 1;
+			sframe_reader__find(compare->reader, addr, &rule, &signal, &end);
+			sframe_rule__scnprintf(&rule, text, sizeof(text));
+			fprintf(check->log, "%016" PRIx64 " instructions disagree: %s", addr, text);
+			sframe_rule__scnprintf(&code->rows[row].rule, text, sizeof(text));
+			fprintf(check->log, ", not %s\n", text);
+		}
+		check->insns_other++;
+	}
+}
+
+/**
+ * sframe_code__check - Compare the rules that come from CFI with instructions
+ * @cfi:	File, after sframe_cfi__read()
+ * @reader:	Its table
+ * @check:	Receives the number of instructions by result; differences go to its log
+ *
+ * All code is looked at as if it had no CFI, with functions where the CFI has functions. Much
+ * compiled code does not prove itself, for instance after calls that do not return. It does
+ * not count.
+ *
+ * Return: as sframe_code__read().
+ */
+int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reader,
+		       struct sframe_check *check)
+{
+	struct sframe_code_check compare = {
+		.input = { .cfi = cfi }, .reader = reader, .check = check,
+	};
+	struct sframe_code code = { };
+	size_t i;
+	int err;
+
+	compare.input.code_out = &code;
+	err = sframe_code_input__read(&compare.input);
+	for (i = 0; i < cfi->nr_fdes && !err; i++) {
+		if (sframe_reader__is_entry(reader, cfi->fdes[i].start))
+			err = sframe_code_input__add(&compare.input, cfi->fdes[i].start,
+						     SFRAME_INSN_SYMBOL);
+	}
+	if (!err)
+		err = sframe_code_input__analyse(&compare.input, sframe_code_check__instruction);
+	if (!err)
+		err = compare.err;
+
+	if (!err)
+		sframe_code_check__count_others(&compare);
+
+	zfree(&compare.others.ranges);
+	sframe_code__exit(&code);
+	sframe_code_input__exit(&compare.input);
+	return err;
+}
+
+/**
+ * sframe_code__identify - Remember what the rules of a table were made from
+ * @cfi:	File
+ * @code:	Its rules
+ * @aux:	Receives a hash of the code, and which file it is
+ */
+void sframe_code__identify(const struct sframe_cfi *cfi, const struct sframe_code *code,
+			   struct sframe_aux *aux)
+{
+	memcpy(aux->code_hash, code->hash, sizeof(aux->code_hash));
+	put_unaligned_le64(cfi->dev, &aux->dev);
+	put_unaligned_le64(cfi->ino, &aux->ino);
+	put_unaligned_le64(cfi->ctime, &aux->ctime);
+}
+
+/*
+ * This is the very file that was read, and nobody has changed it since. To hash a large library
+ * takes longer than all else that is needed for a table from the cache.
+ */
+static bool sframe_code__is_unchanged(const struct sframe_cfi *cfi, const struct sframe_aux *aux)
+{
+	return cfi->dev == get_unaligned_le64(&aux->dev) &&
+	       cfi->ino == get_unaligned_le64(&aux->ino) &&
+	       cfi->ctime == get_unaligned_le64(&aux->ctime);
+}
+
+/**
+ * sframe_code__is_same - Is the code still the same that a table was made from?
+ * @cfi:	File, after sframe_cfi__open()
+ * @table:	Table of the file, from the cache
+ *
+ * The fingerprint of a table is only about CFI. This is about the code, if the table has rules
+ * that were made from it.
+ *
+ * Return: true if so.
+ */
+bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *table)
+{
+	struct sframe_code_input input = { .cfi = cfi };
+	u8 hash[SFRAME_FINGERPRINT_SIZE];
+	struct sframe_reader reader;
+	struct sframe_aux aux;
+	bool same;
+
+	if (sframe_reader__init(&reader, table->data, table->size, 0) ||
+	    sframe_reader__aux(&reader, &aux))
+		return false;
+	if (!aux.derived || sframe_code__is_unchanged(cfi, &aux))
+		return true;
+
+	same = !sframe_code_input__read(&input);
+	if (same) {
+		sframe_code_input__hash(&input, hash);
+		same = !memcmp(hash, aux.code_hash, sizeof(hash));
+	}
+
+	sframe_code_input__exit(&input);
+	return same;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Rules for code that no call frame information describes */
+#ifndef __PERF_SFRAME_CODE_H
+#define __PERF_SFRAME_CODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/types.h>
+
+#include "util/sframe.h"
+#include "util/sframe-insn.h"
+
+struct sframe_cfi;
+struct sframe_check;
+struct sframe_table;
+
+/**
+ * struct sframe_code_row - Addresses with the same rule
+ * @start:	First address
+ * @end:	End of the addresses
+ * @rule:	The rule
+ */
+struct sframe_code_row {
+	u64			start;
+	u64			end;
+	struct sframe_rule	rule;
+};
+
+/**
+ * struct sframe_code - Rules that follow from the instructions of a file
+ * @rows:	Rows, sorted and without overlaps
+ * @nr:		Number of rows
+ * @room:	Number of rows that fit
+ * @hash:	SHA-256 of the code that the rules were made from
+ * @stats:	What is known of the code
+ */
+struct sframe_code {
+	struct sframe_code_row		*rows;
+	size_t				nr;
+	size_t				room;
+	u8				hash[SFRAME_FINGERPRINT_SIZE];
+	struct sframe_insn_stats	stats;
+};
+
+int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *code);
+void sframe_code__exit(struct sframe_code *code);
+int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reader,
+		       struct sframe_check *check);
+void sframe_code__identify(const struct sframe_cfi *cfi, const struct sframe_code *code,
+			   struct sframe_aux *aux);
+bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *table);
+
+#endif /* __PERF_SFRAME_CODE_H */
