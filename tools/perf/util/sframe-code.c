@@ -23,9 +23,10 @@
 #include "util/sframe-ranges.h"
 
 /*
- * Nearly all files have a few bytes without CFI, in _init() and _fini(), and padding between
- * functions. To hash all code for these takes more time than they are worth. So there must be
- * that many bytes in gaps that are longer than padding.
+ * Nearly all files have padding between functions. To go through all code for these takes more
+ * time than they are worth. So there must be that many bytes in gaps that are longer than
+ * padding. Otherwise only sections without any CFI are looked at: _init() and _fini() are in
+ * sections of their own, and the first thing that samples see of a library.
  */
 #define SFRAME_CODE_MIN		512
 #define SFRAME_CODE_GAP		64
@@ -330,6 +331,49 @@ static u64 sframe_code_input__uncovered(const struct sframe_code_input *input)
 	return size;
 }
 
+/* Does CFI describe anything in this section? */
+static bool sframe_code_input__has_cfi(const struct sframe_code_input *input,
+				       const struct sframe_insn_code *section)
+{
+	const struct sframe_ranges *covered = &input->covered;
+	size_t lo = 0, hi = covered->nr, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (covered->ranges[mid].end <= section->addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+
+	return lo < covered->nr && covered->ranges[lo].start < section->addr + section->size;
+}
+
+static void sframe_code_input__drop_cfi(struct sframe_code_input *input)
+{
+	size_t i, nr = 0;
+
+	input->size = 0;
+	input->nr_data = 0;
+	for (i = 0; i < input->nr_code; i++) {
+		if (sframe_code_input__has_cfi(input, &input->code[i]))
+			continue;
+		input->size += input->code[i].size;
+		input->code[nr++] = input->code[i];
+	}
+	input->nr_code = nr;
+}
+
+/* Decide how much of the code to look at. @large receives whether it is all of it. */
+static int sframe_code_input__choose(struct sframe_code_input *input, bool *large)
+{
+	*large = sframe_code_input__uncovered(input) >= SFRAME_CODE_MIN;
+	if (!*large)
+		sframe_code_input__drop_cfi(input);
+
+	return input->nr_code ? 0 : -ENODATA;
+}
+
 static bool sframe_code__load(const struct sframe_insn_code *sections, size_t nr, u64 addr,
 			      void *buf, size_t size)
 {
@@ -468,16 +512,17 @@ enum sframe_insn_match sframe_insn__match(const struct sframe_insn_state *st __m
 /**
  * sframe_code__read - Find rules for code without CFI
  * @cfi:	File, after sframe_cfi__read()
- * @exists:	If not NULL, only find out whether there is such code, which this receives
+ * @exists:	If not NULL, do not go through all code, but say whether that is worth it
  * @code:	Receives the rules; sframe_code__exit() frees them
  *
- * Return: 0; -ENODATA - there is no such code, or too little of it; -EFBIG - there is too
+ * Return: 0; -ENODATA - there is no such code; -EFBIG - there is too
  *	   much code; -EINVAL - the file is damaged; -EINTR - the callback of
  *	   sframe_cfi__stop_if() returned true; -ENOMEM.
  */
 int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *code)
 {
 	struct sframe_code_input input = { .cfi = cfi, .code_out = code };
+	bool large = false;
 	int err;
 
 	*code = (struct sframe_code) { };
@@ -485,11 +530,11 @@ int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *
 	err = sframe_code_input__find_covered(&input);
 	if (!err)
 		err = sframe_code_input__read(&input);
-	if (!err && sframe_code_input__uncovered(&input) < SFRAME_CODE_MIN)
-		err = -ENODATA;
+	if (!err)
+		err = sframe_code_input__choose(&input, &large);
 	if (err)
 		goto out;
-	if (exists) {
+	if (exists && large) {
 		*exists = true;
 		goto out;
 	}
@@ -740,7 +785,8 @@ static bool sframe_code__is_unchanged(const struct sframe_cfi *cfi, const struct
 
 /**
  * sframe_code__is_same - Is the code still the same that a table was made from?
- * @cfi:	File, after sframe_cfi__open()
+ * @cfi:	File, after sframe_cfi__open(); only good for sframe_cfi__delete() afterwards, if
+ *		the result is false
  * @table:	Table of the file, from the cache
  *
  * The fingerprint of a table is only about CFI. This is about the code, if the table has rules
@@ -754,7 +800,7 @@ bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *tab
 	u8 hash[SFRAME_FINGERPRINT_SIZE];
 	struct sframe_reader reader;
 	struct sframe_aux aux;
-	bool same;
+	bool large, same;
 
 	if (sframe_reader__init(&reader, table->data, table->size, 0) ||
 	    sframe_reader__aux(&reader, &aux))
@@ -762,7 +808,10 @@ bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *tab
 	if (!aux.derived || sframe_code__is_unchanged(cfi, &aux))
 		return true;
 
-	same = !sframe_code_input__read(&input);
+	/* The same choice needs the same CFI, which the fingerprint stands for. */
+	same = !sframe_cfi__find_functions(cfi) &&
+	       !sframe_code_input__find_covered(&input) && !sframe_code_input__read(&input) &&
+	       !sframe_code_input__choose(&input, &large);
 	if (same) {
 		sframe_code_input__hash(&input, hash);
 		same = !memcmp(hash, aux.code_hash, sizeof(hash));

@@ -45,8 +45,15 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), table);
 	if (!err && sframe_code__is_same(cfi, table))
 		goto out;
-	sframe_table__exit(table);
-	*table = (struct sframe_table) { };
+	if (!err) {
+		/* The comparison has read the CFI, and building reads it again. */
+		sframe_table__exit(table);
+		*table = (struct sframe_table) { };
+		sframe_cfi__delete(cfi);
+		err = sframe_cfi__open(fd, &cfi);
+		if (err)
+			return err;
+	}
 	if (cache == SFRAME_CACHE_ONLY) {
 		err = -ENOKEY;
 		goto out;
