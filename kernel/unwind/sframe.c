@@ -479,13 +479,12 @@ static int sframe_decode_flex(struct sframe_words *words,
 
 	reg = control >> SFRAME_FLEX_REG_SHIFT;
 
-	if (!words->nr)
-		return -EINVAL;
-	if (reg && !(control & SFRAME_FLEX_REG))
+	if (!words->nr || (reg && !(control & SFRAME_FLEX_REG)))
 		return -EINVAL;
 	if ((control & SFRAME_FLEX_ADD) &&
 	    (!add || !(control & SFRAME_FLEX_DEREF) || words->nr < 2))
 		return -EINVAL;
+
 	loc->off	= sframe_next_signed(words);
 	loc->reg	= reg;
 	loc->deref	= control & SFRAME_FLEX_DEREF;
@@ -505,21 +504,6 @@ static int sframe_decode_flex(struct sframe_words *words,
 	else
 		loc->base = UNWIND_USER_BASE_REG;
 
-	return 0;
-}
-
-/*
- * The frame is found without the frame pointer. So a register that the walk does not know
- * only means that the caller's frame pointer is not known.
- */
-static int sframe_decode_fp(struct sframe_words *words, struct unwind_user_loc *loc)
-{
-	int err = sframe_decode_flex(words, loc, NULL);
-
-	if (err != -ENOENT)
-		return err;
-
-	*loc = (struct unwind_user_loc) { .base = UNWIND_USER_BASE_NONE };
 	return 0;
 }
 
@@ -547,9 +531,14 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 					 fde->may_add ? &rule->cfa_add : NULL);
 		if (!err)
 			err = sframe_decode_flex(words, &rule->ra, NULL);
-		if (!err)
-			err = sframe_decode_fp(words, &rule->fp);
 		if (err)
+			return err;
+
+		err = sframe_decode_flex(words, &rule->fp, NULL);
+		/* The frame is found without the frame pointer. */
+		if (err == -ENOENT)
+			rule->fp = (struct unwind_user_loc) { .base = UNWIND_USER_BASE_NONE };
+		else if (err)
 			return err;
 
 		/* The CFA cannot be relative to itself, and it cannot be missing. */
