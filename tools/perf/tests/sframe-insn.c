@@ -532,6 +532,73 @@ static const struct test_code codes[] = {
 			"0f-10 rsp+16, cfa-16\n"
 			"10-11 rsp+8, same\n",
 	},
+	{
+		.name = "two stacks are exchanged",
+		CODE(
+		     /* 00: push %rbp */
+		     0x55,
+		     /* 01: mov %rsp,%rbp */
+		     0x48, 0x89, 0xe5,
+		     /* 04: and $0xffffffffffffffc0,%rsp */
+		     0x48, 0x83, 0xe4, 0xc0,
+		     /* 08: mov %rdi,%rax */
+		     0x48, 0x89, 0xf8,
+		     /* 0b: xchg %rax,%rsp */
+		     0x48, 0x87, 0xe0,
+		     /* 0e: push %rbp */
+		     0x55,
+		     /* 0f: lea 0x10(%rbp),%rbp */
+		     0x48, 0x8d, 0x6d, 0x10,
+		     /* 13: push %rbp */
+		     0x55,
+		     /* 14: xor %ebp,%ebp */
+		     0x31, 0xed,
+		     /* 16: sub $0x10,%rsp */
+		     0x48, 0x83, 0xec, 0x10,
+		     /* 1a: mov %rax,%rsp */
+		     0x48, 0x89, 0xc4,
+		     /* 1d: nop */
+		     0x90,
+		     /* 1e: ud2 */
+		     0x0f, 0x0b),
+		.entries = { SYMBOL(0x00) },
+		.nr_entries = 1,
+		.rows = "00-01 rsp+8, same\n"
+			"01-04 rsp+16, same\n"
+			"04-08 rsp+16, cfa-16\n"
+			"08-13 rbp+16, cfa-16\n"
+			"13-16 rbp+0, cfa-16\n"
+			"16-1a *(rsp+0)+0, cfa-16\n"
+			"1a-1d *(rsp+16)+0, cfa-16\n",
+	},
+	{
+		.name = "labels that only jump to each other",
+		CODE(
+		     /* 00: lea 0x9(%rip),%rax */
+		     0x48, 0x8d, 0x05, 0x09, 0x00, 0x00, 0x00,
+		     /* 07: lea 0x12(%rip),%rcx */
+		     0x48, 0x8d, 0x0d, 0x12, 0x00, 0x00, 0x00,
+		     /* 0e: ret */
+		     0xc3,
+		     /* 0f: nop */
+		     0x90,
+		     /* 10: nop */
+		     0x90,
+		     /* 11: jmp 20 */
+		     0xeb, 0x0d,
+		     /* 13: data16 cs nopw 0x0(%rax,%rax,1) */
+		     0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00,
+		     0x00, 0x00, 0x00,
+		     /* 1e: xchg %ax,%ax */
+		     0x66, 0x90,
+		     /* 20: nop */
+		     0x90,
+		     /* 21: jmp 10 */
+		     0xeb, 0xed),
+		.entries = { SYMBOL(0x00) },
+		.nr_entries = 1,
+		.rows = "00-0f rsp+8, same\n",
+	},
 };
 
 static const char * const regs[] = {
@@ -631,7 +698,7 @@ static int test__sframe_insn_rules(struct test_suite *test __maybe_unused,
 	return ret;
 }
 
-/* When time is out, there are no rules: what was not analysed could lead anywhere. */
+/* When time is out, there are no rules: code that was not analysed could lead anywhere. */
 static int test__sframe_insn_budget(struct test_suite *test __maybe_unused,
 				    int subtest __maybe_unused)
 {

@@ -266,6 +266,12 @@ int sframe_cfi__build(struct sframe_cfi *cfi, bool may_be_partial, struct sframe
 
 	if (!err)
 		err = sframe_cfi__walk(cfi, sframe_build__row, &build);
+	/* If the CFI gives no rule, do not wait for those from instructions. */
+	if (!err && !build.stats->covered && table->partial) {
+		table->partial = false;
+		err = sframe_code__read(cfi, NULL, &build.code);
+		build.stats->insn = build.code.stats;
+	}
 	if (!err)
 		err = sframe_build__derived(&build, ULLONG_MAX);
 	if (!err)

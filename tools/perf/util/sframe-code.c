@@ -2,9 +2,10 @@
 /*
  * Finds rules for the code of a file that no call frame information describes
  *
- * sframe-insn.c derives them from the instructions. This part gives it what it needs from the
+ * sframe-insn.c derives them from the instructions. This part takes its input from the
  * file: the code, the parts that have CFI, and addresses at which functions may start. All of
- * that goes into a hash. A table from the cache is used only if the hash is still the same.
+ * that goes into a hash. A table from the cache is used only if it was made from this very file,
+ * or if the hash is still the same.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -43,7 +44,7 @@
 #define SFRAME_CODE_SECTIONS	64
 
 /**
- * struct sframe_code_input - What the analysis of a file works on
+ * struct sframe_code_input - Input of the analysis of a file
  * @cfi:	The file
  * @code:	Its sections with code, sorted
  * @nr_code:	Number of sections
@@ -200,8 +201,8 @@ static int sframe_insn_code__cmp(const void *a, const void *b)
 }
 
 /*
- * Reads what the process has in memory, too: a file and the same file without symbols must
- * have the same table.
+ * Reads only data that the process has in memory, too: a file and the same file without symbols
+ * must have the same table.
  */
 static int sframe_code_input__read(struct sframe_code_input *input)
 {
@@ -557,7 +558,7 @@ void sframe_code__exit(struct sframe_code *code)
 
 /**
  * struct sframe_code_check - A comparison of CFI with instructions
- * @input:	What the analysis works on
+ * @input:	Input of the analysis
  * @reader:	The table with the rules from CFI
  * @check:	Result
  * @others:	Addresses where they differ
@@ -758,7 +759,7 @@ int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reade
 }
 
 /**
- * sframe_code__identify - Remember what the rules of a table were made from
+ * sframe_code__identify - Remember the file and the code behind a table's rules
  * @cfi:	File
  * @code:	Its rules
  * @aux:	Receives a hash of the code, and which file it is

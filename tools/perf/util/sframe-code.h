@@ -32,7 +32,7 @@ struct sframe_code_row {
  * @nr:		Number of rows
  * @room:	Number of rows that fit
  * @hash:	SHA-256 of the code that the rules were made from
- * @stats:	What is known of the code
+ * @stats:	Results for the code
  */
 struct sframe_code {
 	struct sframe_code_row		*rows;

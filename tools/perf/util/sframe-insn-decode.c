@@ -10,7 +10,7 @@
 #include "util/sframe-insn-decoder.h"
 
 /*
- * EVEX scales a displacement of one byte by the size of what the instruction accesses. That is
+ * EVEX scales a displacement of one byte by the size of its memory operand. That is
  * known for stores only. Other accesses matter only as references to data.
  */
 static s32 scaled_disp(const struct decoder *d, s32 disp)
@@ -120,7 +120,7 @@ static bool xop(struct sframe_op *op, u64 addr, const u8 *bytes, size_t size)
  * sframe_op__decode - Decode one instruction
  * @op:		Its effects
  * @addr:	Its address
- * @bytes:	Its bytes and what follows them
+ * @bytes:	Its bytes and those after them
  * @size:	Number of bytes
  *
  * Return: False if the instruction is not understood.

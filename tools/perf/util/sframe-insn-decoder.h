@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files share that decode instructions */
+/* Definitions for the files that decode instructions */
 #ifndef __PERF_SFRAME_INSN_DECODER_H
 #define __PERF_SFRAME_INSN_DECODER_H
 
@@ -8,7 +8,7 @@
 
 #include "util/sframe-insn-internal.h"
 
-/* What the opcode tables below need to know of an instruction */
+/* Properties of an instruction that the opcode tables use */
 struct decoder {
 	struct sframe_op	*op;
 	const struct insn	*insn;

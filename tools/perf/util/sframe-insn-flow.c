@@ -2,8 +2,8 @@
 /*
  * Follow the instructions of one function
  *
- * The state at the start of each block is what all paths to it agree on. When no state changes
- * any more, a last pass over all blocks derives the rules and checks every exit.
+ * The state at the start of each block has the facts that hold on all paths to it. When no state
+ * changes any more, a last pass over all blocks derives the rules and checks every exit.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ void sframe_flow__no_memory(struct sframe_flow *f)
 
 bool sframe_flow__step(struct sframe_flow *f)
 {
-	if (!sframe_analysis__step(f->a)) {
+	if (f->a->err || !sframe_analysis__step(f->a)) {
 		sframe_flow__fail(f, SFRAME_INSN_BUDGET);
 		return false;
 	}
@@ -100,11 +100,6 @@ bool sframe_flow__step(struct sframe_flow *f)
 		return false;
 	}
 	return true;
-}
-
-static u32 hash_of(u64 addr)
-{
-	return (addr * 0x9e3779b97f4a7c15ULL) >> 32;
 }
 
 /* Make the table of instructions twice as large. */
@@ -116,7 +111,7 @@ static bool grow_hash(struct sframe_flow *f)
 	if (!table)
 		return false;
 	for (i = 0; i < f->insns.nr; i++) {
-		j = hash_of(INSN(f, i)->addr) & (room - 1);
+		j = sframe_analysis__hash(f->a, INSN(f, i)->addr) & (room - 1);
 		while (table[j])
 			j = (j + 1) & (room - 1);
 		table[j] = i + 1;
@@ -138,7 +133,7 @@ static struct flow_insn *get_insn(struct sframe_flow *f, u64 addr)
 		return NULL;
 	}
 	table = f->hash.data;
-	i = hash_of(addr) & (f->hash.room - 1);
+	i = sframe_analysis__hash(f->a, addr) & (f->hash.room - 1);
 	while (table[i]) {
 		if (INSN(f, table[i] - 1)->addr == addr)
 			return INSN(f, table[i] - 1);
@@ -180,6 +175,7 @@ void sframe_flow__enqueue(struct sframe_flow *f, u32 block)
 /* A path with the state @st leads to @addr. */
 void sframe_flow__flow_to(struct sframe_flow *f, u64 addr, const struct sframe_insn_state *st)
 {
+	struct sframe_insn_state copy;
 	struct flow_insn *insn;
 	struct flow_block *block;
 	struct flow_edge *edge;
@@ -193,6 +189,12 @@ void sframe_flow__flow_to(struct sframe_flow *f, u64 addr, const struct sframe_i
 		/* The data of jump tables changed in between. */
 		if (insn->block == NO_BLOCK || f->edges.nr >= MAX_EDGES) {
 			sframe_flow__fail(f, SFRAME_INSN_BAD_JUMP);
+			return;
+		}
+		/* Each state that comes here must be in that of the block already. */
+		copy = BLOCK(f, insn->block)->state;
+		if (sframe_state__merge(&copy, st)) {
+			sframe_flow__fail(f, SFRAME_INSN_CONFLICT);
 			return;
 		}
 		edge = sframe_vec__add(&f->edges, sizeof(*edge));
@@ -275,7 +277,8 @@ static void walk(struct sframe_flow *f, u32 index)
 		case OP_RET:
 			if (!sframe_flow__at_exit(f, &st))
 				sframe_flow__fail_late(f, SFRAME_INSN_UNBALANCED);
-			sframe_flow__leave_function(f, sframe_state__saved(&st));
+			sframe_flow__leave_function(f, sframe_state__saved(&st), true);
+			f->rets++;
 			return;
 		case OP_JMP:
 			sframe_flow__jump_to(f, op.imm, &st, true);
@@ -346,6 +349,7 @@ static void run(struct sframe_flow *f, u32 func, bool last)
 	f->lax = f->strict && fn->called;
 	f->weak = false;
 	f->wide = false;
+	f->jumps = false;
 	f->stored = fn->source == SFRAME_INSN_RELOCATION &&
 		    sframe_analysis__may_start(f->a, fn->addr);
 	f->last = last;
@@ -366,6 +370,8 @@ static void run(struct sframe_flow *f, u32 func, bool last)
 	f->pass = PASS_CHECK;
 	f->saved = (1 << 16) - 1;
 	f->exits = 0;
+	f->sure = 0;
+	f->rets = 0;
 	f->store_min = 0;
 	f->store_max = 0;
 	for (i = 0; i < f->blocks.nr && !f->a->err && !f->a->exhausted; i++) {
@@ -375,7 +381,8 @@ static void run(struct sframe_flow *f, u32 func, bool last)
 	}
 	sframe_flow__drop_unproved(f);
 	sframe_flow__check_rows(f);
-	if (f->strict && !f->exits)
+	/* Labels that only jump to each other, or to anywhere, prove nothing. */
+	if (f->strict && (!f->sure || (f->stored && f->jumps && !f->rets)))
 		sframe_flow__fail(f, SFRAME_INSN_UNBALANCED);
 }
 
@@ -385,7 +392,7 @@ static void run(struct sframe_flow *f, u32 func, bool last)
  * @func:	Number of the function
  * @last:	Its callees will not be analysed any more
  *
- * Return: What came out. The function's summary is updated.
+ * Return: the verdict. The function's summary is updated.
  */
 enum sframe_insn_verdict sframe_flow__run(struct sframe_flow *f, u32 func, bool last)
 {

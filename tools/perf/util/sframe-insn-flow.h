@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files share that follow the instructions of one function */
+/* Definitions for the files that follow the instructions of a function */
 #ifndef __PERF_SFRAME_INSN_FLOW_H
 #define __PERF_SFRAME_INSN_FLOW_H
 
@@ -19,6 +19,7 @@ struct flow_block {
 	bool				queued;
 	bool				exits;	/* a path leads out of the function */
 	bool				proved;	/* see drop_unproved() */
+	bool				user;	/* it is in @users */
 	struct sframe_insn_state	state;
 };
 
@@ -50,6 +51,7 @@ struct sframe_flow {
 	bool				stored;	/* data points to it; it is no label */
 	bool				tight;	/* jump tables lead to addresses nearby only */
 	bool				wide;	/* they do not */
+	bool				jumps;	/* it jumps to unknown addresses */
 	bool				last;
 	enum flow_pass			pass;
 	enum sframe_insn_verdict	verdict;
@@ -73,6 +75,8 @@ struct sframe_flow {
 	s64				store_min;
 	s64				store_max;
 	u32				exits;
+	u32				sure;	/* exits that rest on no assumption */
+	u32				rets;
 };
 
 #define BLOCK(f, i) (&((struct flow_block *)(f)->blocks.data)[i])
@@ -86,7 +90,7 @@ bool sframe_flow__step(struct sframe_flow *f);
 void sframe_flow__enqueue(struct sframe_flow *f, u32 block);
 void sframe_flow__flow_to(struct sframe_flow *f, u64 addr, const struct sframe_insn_state *st);
 bool sframe_flow__at_exit(struct sframe_flow *f, const struct sframe_insn_state *st);
-void sframe_flow__leave_function(struct sframe_flow *f, u32 saved);
+void sframe_flow__leave_function(struct sframe_flow *f, u32 saved, bool sure);
 void sframe_flow__may_store(struct sframe_flow *f, s64 min, s64 max);
 void sframe_flow__tail_jump(struct sframe_flow *f, u64 target, const struct sframe_insn_state *st);
 void sframe_flow__jump_to(struct sframe_flow *f, u64 target, const struct sframe_insn_state *st,

@@ -83,7 +83,7 @@ bool sframe_op__decode(struct sframe_op *op, u64 addr, const u8 *bytes, size_t s
 
 enum sframe_value_kind {
 	VAL_UNKNOWN,
-	VAL_ENTRY,	/* what register v held at the function's entry */
+	VAL_ENTRY,	/* the value of register v at the function's entry */
 	VAL_CFA,	/* CFA + v */
 	VAL_BASE,	/* v + a value of rsp that has no known distance from the CFA */
 	VAL_CONST,	/* address v of the file */
@@ -107,7 +107,7 @@ struct sframe_slot {
 };
 
 /**
- * struct sframe_insn_state - What is known before an instruction
+ * struct sframe_insn_state - Facts that hold before an instruction
  * @reg:	Values of the registers
  * @base:	Address of the instruction that made VAL_BASE
  * @base_off:	VAL_BASE is at most CFA + base_off
@@ -142,7 +142,7 @@ bool sframe_state__rule(const struct sframe_insn_state *st, struct sframe_insn_r
 			bool lost);
 struct sframe_value sframe_state__slot(const struct sframe_insn_state *st, int base, s64 off);
 
-/* What is known of each byte of code */
+/* Marks of a byte of code */
 enum {
 	MARK_COVERED	= 0x01,	/* it has CFI */
 	MARK_FDE	= 0x02,	/* a function with CFI starts here */
@@ -156,7 +156,7 @@ enum {
 };
 
 /*
- * What became of a byte of code: enum sframe_insn_kind with WHY_RULE; otherwise enum
+ * The result for a byte of code: enum sframe_insn_kind with WHY_RULE; otherwise enum
  * sframe_insn_verdict, with WHY_GUESS if only an address that may be a label leads here
  */
 enum {
@@ -166,7 +166,7 @@ enum {
 };
 
 /**
- * struct sframe_insn_section - Code and what is known of it
+ * struct sframe_insn_section - A section of code with its marks
  * @code:	The code
  * @mark:	MARK_* of each byte
  * @why:	WHY_* of each byte that was looked at
@@ -195,10 +195,10 @@ enum sframe_func_status {
  * @source:	enum sframe_insn_source
  * @verdict:	enum sframe_insn_verdict
  * @runs:	How often it was analysed
- * @lossy:	It returns, and does not leave alone what callers assume that it does
+ * @lossy:	It returns, and changes registers that callers rely on
  * @returns:	It has a way out
  * @called:	Code without CFI calls it directly: it need not keep to the ABI
- * @far:	It follows what may be data
+ * @far:	The bytes before it may be data
  * @weak:	It does not keep to the ABI; the rules count only if a caller proves itself
  */
 struct sframe_func {
@@ -252,7 +252,9 @@ struct sframe_flow;
  * @pairs:	Which function relies on which (struct sframe_pair)
  * @refs:	Addresses of data that instructions refer to (u64), sorted
  * @flow:	Scratch memory of the analysis of one function
+ * @key:	Random odd number, for the hash of addresses
  * @steps:	Budget used
+ * @next_stop:	When to ask again whether to give up
  * @exhausted:	The budget is used up
  * @err:	Error code
  */
@@ -265,7 +267,9 @@ struct sframe_analysis {
 	struct sframe_vec		pairs;
 	struct sframe_vec		refs;
 	struct sframe_flow		*flow;
+	u64				key;
 	u64				steps;
+	u64				next_stop;
 	bool				exhausted;
 	int				err;
 };
@@ -284,6 +288,7 @@ struct sframe_insn_section *sframe_analysis__section(struct sframe_analysis *a, 
 u16 sframe_analysis__mark(struct sframe_analysis *a, u64 addr);
 void sframe_analysis__add_mark(struct sframe_analysis *a, u64 addr, u16 mark);
 bool sframe_analysis__step(struct sframe_analysis *a);
+u32 sframe_analysis__hash(const struct sframe_analysis *a, u64 addr);
 bool sframe_analysis__decode(struct sframe_analysis *a, u64 addr, struct sframe_op *op);
 bool sframe_analysis__may_start(struct sframe_analysis *a, u64 addr);
 bool sframe_analysis__stub(struct sframe_analysis *a, u64 addr);

@@ -5,7 +5,7 @@
 
 #include "util/sframe-insn-flow.h"
 
-#define MAX_TABLES	1024
+#define MAX_TABLES	64
 
 #define MAX_TARGETS	4096
 
@@ -60,7 +60,8 @@ bool sframe_flow__at_exit(struct sframe_flow *f, const struct sframe_insn_state 
 	return sframe_state__at_entry(st, f->lax);
 }
 
-void sframe_flow__leave_function(struct sframe_flow *f, u32 saved)
+/* @sure: The exit rests on no assumption about another function. */
+void sframe_flow__leave_function(struct sframe_flow *f, u32 saved, bool sure)
 {
 	if ((saved & ABI_SAVED) != ABI_SAVED && f->strict) {
 		if (f->lax)
@@ -70,6 +71,7 @@ void sframe_flow__leave_function(struct sframe_flow *f, u32 saved)
 	}
 	f->saved &= saved;
 	f->exits++;
+	f->sure += sure;
 	BLOCK(f, f->block)->exits = true;
 }
 
@@ -83,7 +85,7 @@ void sframe_flow__may_store(struct sframe_flow *f, s64 min, s64 max)
 	f->store_max = max(f->store_max, max);
 }
 
-/* What a function does to its caller's state as far as it is known */
+/* The known effects of a function on the state of its caller */
 static bool summary(struct sframe_flow *f, u32 index, struct sframe_func *sum)
 {
 	*sum = *FUNC(f->a, index);
@@ -113,24 +115,25 @@ void sframe_flow__tail_jump(struct sframe_flow *f, u64 target, const struct sfra
 	u32 index;
 
 	if (sframe_analysis__mark(f->a, target) & MARK_COVERED) {
-		sframe_flow__leave_function(f, sframe_state__saved(st) & ABI_SAVED);
+		sframe_flow__leave_function(f, sframe_state__saved(st) & ABI_SAVED, true);
 		return;
 	}
 	index = callee(f, target, f->lax);
 	if (index == NO_FUNC)
 		return;
 	if (!summary(f, index, &sum)) {
-		/* The callers of this function cannot know what happens. */
+		/* Its callers do not know its effects. */
 		if (f->strict)
 			sframe_flow__fail_late(f, SFRAME_INSN_BAD_JUMP);
-		sframe_flow__leave_function(f, sframe_state__saved(st) & BIT_OF(RSP));
+		sframe_flow__leave_function(f, sframe_state__saved(st) & BIT_OF(RSP), false);
 		return;
 	}
-	/* What never returns proves nothing. */
+	/* A function that never returns proves nothing. */
 	if (!sum.returns)
 		return;
 	sframe_flow__may_store(f, sum.store_min, sum.store_max);
-	sframe_flow__leave_function(f, sframe_state__saved(st) & sum.saved);
+	sframe_flow__leave_function(f, sframe_state__saved(st) & sum.saved,
+				    sum.status == FUNC_DONE);
 }
 
 /* The next address behind @addr that may start another function; it is not looked for forever. */
@@ -149,8 +152,8 @@ static u64 next_function(struct sframe_flow *f, u64 addr)
 }
 
 /*
- * Does a jump to @target lead to another function? What makes sense only together with what this
- * function put into registers is part of it.
+ * Does a jump to @target lead to another function? Code that needs values which this
+ * function has put into registers is a part of it.
  */
 static bool is_elsewhere(struct sframe_flow *f, u64 target)
 {
@@ -221,15 +224,23 @@ static bool may_reach(struct sframe_flow *f, u64 target)
 
 /*
  * Follow a jump table of relative addresses. It may start with some that are never used. It ends
- * where one leads out of the function. What refers to the next table may do so from shortly
+ * where one leads out of the function. A reference to the next table may be to shortly
  * before its start. Addresses too many do no harm: they only add paths.
  */
 static void jump_table(struct sframe_flow *f, s64 index, const struct sframe_insn_state *st)
 {
-	struct flow_table *table = (struct flow_table *)f->tables.data + index;
-	u64 addr = table->addr, base = table->base, end, target, near;
-	u32 i, found = 0, skipped = 0, size = table->type == TABLE_S32 ? 4 : 2;
+	u64 addr, base, end, target, near;
+	u32 i, found = 0, skipped = 0, size;
+	const struct flow_table *table;
 	s64 value;
+
+	/* Memory was lacking for it. */
+	if ((size_t)index >= f->tables.nr)
+		return;
+	table = (struct flow_table *)f->tables.data + index;
+	addr = table->addr;
+	base = table->base;
+	size = table->type == TABLE_S32 ? 4 : 2;
 
 	if (base < addr && addr - base <= 256 && !((addr - base) % size))
 		addr = base;
@@ -289,8 +300,8 @@ void sframe_flow__note_label(struct sframe_flow *f, struct sframe_value value)
 /* A jump to any of the addresses that the function takes */
 static void jump_label(struct sframe_flow *f, const struct sframe_insn_state *st)
 {
-	u32 *user = f->users.data;
 	size_t i;
+	u32 *user;
 
 	if (f->labels.nr > MAX_LABELS) {
 		sframe_flow__fail_late(f, SFRAME_INSN_BAD_JUMP);
@@ -298,17 +309,15 @@ static void jump_label(struct sframe_flow *f, const struct sframe_insn_state *st
 	}
 	for (i = 0; i < f->labels.nr && sframe_flow__step(f); i++)
 		sframe_flow__jump_to(f, ((u64 *)f->labels.data)[i], st, true);
-	if (f->pass != PASS_FIND)
+	if (f->pass != PASS_FIND || BLOCK(f, f->block)->user)
 		return;
-	for (i = 0; i < f->users.nr; i++) {
-		if (user[i] == f->block)
-			return;
-	}
 	user = sframe_vec__add(&f->users, sizeof(*user));
-	if (user)
-		*user = f->block;
-	else
+	if (!user) {
 		sframe_flow__no_memory(f);
+		return;
+	}
+	*user = f->block;
+	BLOCK(f, f->block)->user = true;
 }
 
 void sframe_flow__jump_any(struct sframe_flow *f, const struct sframe_op *op,
@@ -328,7 +337,9 @@ void sframe_flow__jump_any(struct sframe_flow *f, const struct sframe_op *op,
 		   (!f->strict || f->lax || f->stored || op->base == BASE_RIP)) {
 		if (f->lax && !f->stored && op->base != BASE_RIP)
 			f->weak = true;
-		sframe_flow__leave_function(f, sframe_state__saved(st) & ABI_SAVED);
+		if (op->base != BASE_RIP)
+			f->jumps = true;
+		sframe_flow__leave_function(f, sframe_state__saved(st) & ABI_SAVED, true);
 	} else {
 		sframe_flow__fail_late(f, SFRAME_INSN_BAD_JUMP);
 	}

@@ -74,7 +74,7 @@ static bool push(struct decoder *d, int kind, int reg)
 
 static bool x87(struct decoder *d)
 {
-	/* Sizes of what each operation stores; rows are opcodes d8 to df */
+	/* Bytes that each operation stores; rows are opcodes d8 to df */
 	static const u8 sizes[8][8] = {
 		[1] = { 0, 0, 4, 4, 0, 0, 28, 2 },
 		[3] = { 0, 4, 4, 4, 0, 0, 0, 10 },

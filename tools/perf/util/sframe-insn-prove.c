@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What holds after the last pass over a function */
+/* Keeps the facts of the last pass over a function */
 #include <stdlib.h>
 #include <linux/kernel.h>
 
@@ -129,7 +129,7 @@ static void push_block(struct sframe_flow *f, u32 block)
 }
 
 /*
- * A call may be the last thing that a path does. If what follows it leads out of the function
+ * A call may be the last thing that a path does. If the code after it leads out of the function
  * with a balanced stack, the call does return. Otherwise that may be another function.
  */
 void sframe_flow__drop_unproved(struct sframe_flow *f)

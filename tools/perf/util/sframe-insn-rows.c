@@ -180,7 +180,7 @@ static void drop(struct sframe_insn_section *section, const struct sframe_insn_r
 	memset(section->why + off, verdict, row->end - row->start);
 }
 
-/* Put together what the functions agree on, and hand it out. Trusted functions outdo others. */
+/* Hand out the rules that all functions agree on. Trusted functions outdo others. */
 int sframe_analysis__rows(struct sframe_analysis *a, sframe_insn_row_fn fn, void *arg)
 {
 	struct output out = { .a = a, .fn = fn, .arg = arg };

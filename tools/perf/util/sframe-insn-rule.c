@@ -112,7 +112,7 @@ bool sframe_state__rule(const struct sframe_insn_state *st, struct sframe_insn_r
 	return lost;
 }
 
-/* Does @value equal what VAL_CFA plus @off stands for? */
+/* Is @value the CFA less @off? */
 static enum sframe_insn_match match_cfa(struct sframe_value value, s64 off)
 {
 	if (value.kind != VAL_CFA)
@@ -129,7 +129,7 @@ static enum sframe_insn_match match_entry(struct sframe_value value)
 	return sframe_value__is(value, VAL_ENTRY, RBP) ? SFRAME_INSN_SAME : SFRAME_INSN_OTHER;
 }
 
-/* What is in memory at @reg plus @off */
+/* The value in memory at @reg plus @off */
 static struct sframe_value load(const struct sframe_insn_state *st, u8 reg, s64 off)
 {
 	struct sframe_value base = st->reg[reg];
@@ -159,13 +159,13 @@ static enum sframe_insn_match match_fp(const struct sframe_insn_state *st,
 }
 
 /**
- * sframe_insn__match - Compare a rule with what instructions say
+ * sframe_insn__match - Compare a rule with the instructions
  * @st:		The state before an instruction, see &sframe_insn_input.trace
  * @rule:	The rule for this instruction, for instance from call frame information
  *
  * The rule may find the frame in another way than the one that would be derived.
  *
- * Return: what the instructions say about it.
+ * Return: whether the instructions agree.
  */
 enum sframe_insn_match sframe_insn__match(const struct sframe_insn_state *st,
 					  const struct sframe_insn_rule *rule)

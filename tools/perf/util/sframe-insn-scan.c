@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Find where functions without CFI may start, and what among the code is data or padding */
+/* Finds possible starts of functions without CFI, and data and padding among the code */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 bool sframe_op__padding(const struct sframe_op *op, const u8 *bytes)
 {
-	/* nop, int3 and what 00 00 decodes to */
+	/* nop, int3 and the instruction 00 00 */
 	return op->kind == OP_NOP || (op->kind == OP_STOP && bytes[0] == 0xcc) ||
 	       (op->kind == OP_PLAIN && op->len == 2 && !bytes[0] && !bytes[1]);
 }
@@ -110,7 +110,7 @@ static void forget(struct scan *s, u32 regs)
 	}
 }
 
-/* See what an instruction says about other addresses. */
+/* Note the addresses that an instruction mentions. */
 static int scan_op(struct scan *s, const struct sframe_op *op)
 {
 	bool data = op->memory && op->kind != OP_CALL_ANY && op->kind != OP_JMP_ANY;
@@ -120,7 +120,7 @@ static int scan_op(struct scan *s, const struct sframe_op *op)
 		sframe_analysis__add_mark(s->a, op->imm, MARK_DATA);
 		err = add_ref(s->a, op->imm);
 	}
-	/* Code is not read, so what a register points to that reads memory is data. */
+	/* Code is not read. So a register points to data if an instruction reads memory there. */
 	if (op->base < 16 && s->taken[op->base] && data) {
 		sframe_analysis__add_mark(s->a, s->taken[op->base] + op->disp, MARK_DATA);
 		err = add_ref(s->a, s->taken[op->base] + op->disp);
@@ -246,7 +246,7 @@ static int try_neighbour(struct sframe_analysis *a, u64 addr, bool near)
 	return sframe_analysis__solve(a, func);
 }
 
-/* What an instruction takes the address of is data if it makes no sense as code. */
+/* If an instruction takes an address and no code is there, it is data. */
 static void mark_data(struct sframe_analysis *a, u64 addr)
 {
 	struct sframe_op op;
@@ -317,8 +317,8 @@ bool sframe_analysis__may_start(struct sframe_analysis *a, u64 addr)
 }
 
 /*
- * Try what follows the end of another function: first its neighbour, then each address behind a
- * jump, a return or padding. Data and what is reached needs no try.
+ * Try the code after the end of another function: first its neighbour, then each address behind a
+ * jump, a return or padding. Skip data, and code that is reached already.
  */
 static int section_neighbours(struct sframe_analysis *a, struct sframe_insn_section *section)
 {

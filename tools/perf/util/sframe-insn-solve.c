@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Analyse functions in the order of their calls, and drop what relies on what failed */
+/* Analyses callees before callers, and drops functions that rely on failed ones */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/kernel.h>
+#include <linux/sizes.h>
 
 #include "util/sframe-insn-internal.h"
 
@@ -12,6 +13,9 @@
 
 /* Shortest function (in instructions) that may follow unknown bytes */
 #define MIN_FAR		4
+
+/* Rows of all functions together. libx265 has a tenth of that. */
+#define MAX_ROWS	SZ_1M
 
 /* May this function keep its instructions? */
 static bool fits(struct sframe_analysis *a, bool strict)
@@ -80,6 +84,10 @@ static bool add_rows(struct sframe_analysis *a, u32 func)
 			last->end += row[i].len;
 			continue;
 		}
+		if (a->rows.nr == MAX_ROWS) {
+			a->exhausted = true;
+			return true;
+		}
 		last = sframe_vec__add(&a->rows, sizeof(*last));
 		if (!last)
 			return false;
@@ -111,7 +119,7 @@ static bool add_pairs(struct sframe_analysis *a, u32 func)
 	return true;
 }
 
-/* Keep or drop what the analysis of a function found. */
+/* Keep or drop the rules of a function. */
 static void finish(struct sframe_analysis *a, u32 index, enum sframe_insn_verdict verdict)
 {
 	const struct sframe_vec *data = sframe_flow__data(a->flow);
@@ -241,20 +249,24 @@ int sframe_analysis__drop_dependents(struct sframe_analysis *a)
 
 	if (a->pairs.nr)
 		qsort(pair, a->pairs.nr, sizeof(*pair), pair_cmp);
-	for (i = 0; i < a->rows.nr; i++) {
+	for (i = 0; i < a->rows.nr && !a->exhausted; i++) {
 		struct sframe_func *func = FUNC(a, row[i].func);
+		struct sframe_insn_section *section = sframe_analysis__section(a, row[i].start);
 
 		for (addr = row[i].start; addr < row[i].end && !func->verdict; addr++) {
-			if (sframe_analysis__mark(a, addr) & MARK_CLASH)
+			if (section->mark[addr - section->code->addr] & MARK_CLASH)
 				func->verdict = SFRAME_INSN_CONFLICT;
+			/* Many rows may be for the same code. */
+			if (!(addr % SZ_64) && !sframe_analysis__step(a))
+				break;
 		}
 	}
 	for (i = 0; i < a->func.nr; i++) {
 		struct sframe_func *func = FUNC(a, i);
 
-		/* Callers assume that registers survive. */
-		if (func->status == FUNC_DONE && func->returns &&
-		    (func->saved & ABI_SAVED) != ABI_SAVED && !func->verdict)
+		/* Callers assume that registers and their own slots survive. */
+		if (func->status == FUNC_DONE && func->returns && !func->verdict &&
+		    ((func->saved & ABI_SAVED) != ABI_SAVED || func->store_max > 0))
 			func->lossy = true;
 		if ((func->verdict || func->status != FUNC_DONE || func->lossy) &&
 		    !push_func(&stack, i))

@@ -14,7 +14,9 @@ struct sframe_value sframe_value__new(int kind, s64 v)
 {
 	struct sframe_value value = { .kind = kind, .v = v };
 
-	if ((kind == VAL_CFA || kind == VAL_BASE) && (v > MAX_OFFSET || v < -MAX_OFFSET))
+	/* The field may be too small for it. */
+	if (value.v != v ||
+	    ((kind == VAL_CFA || kind == VAL_BASE) && (v > MAX_OFFSET || v < -MAX_OFFSET)))
 		value = (struct sframe_value) { .kind = VAL_UNKNOWN };
 	return value;
 }
@@ -39,7 +41,7 @@ bool sframe_value__on_stack(struct sframe_value value)
 	return value.kind == VAL_CFA || value.kind == VAL_BASE;
 }
 
-/* Set @st to what holds at the first instruction of a function. */
+/* Set @st to the state before the first instruction of a function. */
 void sframe_state__init(struct sframe_insn_state *st)
 {
 	int i;
@@ -156,7 +158,7 @@ static void new_base(struct sframe_insn_state *st, int reg, u64 addr, s64 off, s
 {
 	forget_base(st);
 	st->base = addr;
-	if (slack > 0 && slack < MAX_OFFSET) {
+	if (slack > 0 && slack < MAX_OFFSET && off < MAX_OFFSET && off > -MAX_OFFSET) {
 		st->base_off = off;
 		st->base_slack = slack;
 	}
@@ -245,7 +247,7 @@ static void leave(struct sframe_insn_state *st, u64 addr)
 void sframe_state__apply(struct sframe_insn_state *st, const struct sframe_op *op, u64 addr)
 {
 	struct sframe_value address = unknown(), value;
-	int i;
+	int i, reg, other;
 
 	if (op->base != NO_REG)
 		address = sframe_state__address(st, op);
@@ -276,9 +278,12 @@ void sframe_state__apply(struct sframe_insn_state *st, const struct sframe_op *o
 		and_imm(st, op, addr);
 		break;
 	case OP_XCHG:
-		value = st->reg[op->src];
-		sframe_state__set(st, op->src, st->reg[op->reg], addr);
-		sframe_state__set(st, op->reg, value, addr);
+		/* rsp last: if its new value is unknown, it forgets all that was relative to it. */
+		reg = op->src == RSP ? op->reg : op->src;
+		other = op->src == RSP ? op->src : op->reg;
+		value = st->reg[reg];
+		sframe_state__set(st, reg, st->reg[other], addr);
+		sframe_state__set(st, other, value, addr);
 		break;
 	case OP_TABLE:
 		value = unknown();
@@ -352,7 +357,7 @@ static bool is_label(struct sframe_value value)
 	return value.kind == VAL_CONST || value.kind == VAL_LABEL;
 }
 
-/* Let @st also hold what @other does. Return true if @st changed. */
+/* Drop the facts from @st that do not hold in @other. Return true if @st changed. */
 bool sframe_state__merge(struct sframe_insn_state *st, const struct sframe_insn_state *other)
 {
 	struct sframe_value value;
@@ -400,7 +405,7 @@ bool sframe_state__at_entry(const struct sframe_insn_state *st, bool lost)
 	       (lost || sframe_value__is(st->reg[RBP], VAL_ENTRY, RBP));
 }
 
-/* Registers that hold what they held at the function's entry */
+/* Registers with the values that they had at the function's entry */
 u32 sframe_state__saved(const struct sframe_insn_state *st)
 {
 	u32 saved = BIT_OF(RSP);

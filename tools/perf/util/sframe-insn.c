@@ -7,8 +7,10 @@
  * the rules wherever the function really starts: a return takes its address from CFA - 8.
  */
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <linux/kernel.h>
 
 #include "util/sframe-insn-internal.h"
@@ -23,7 +25,7 @@ void *sframe_vec__add(struct sframe_vec *vec, size_t size)
 	if (vec->nr == vec->room) {
 		size_t room = vec->room ? vec->room * 2 : 64;
 
-		data = realloc(vec->data, room * size);
+		data = room <= SIZE_MAX / size ? realloc(vec->data, room * size) : NULL;
 		if (!data)
 			return NULL;
 		vec->data = data;
@@ -89,7 +91,11 @@ bool sframe_analysis__step(struct sframe_analysis *a)
 		a->exhausted = true;
 		return false;
 	}
-	if (a->steps++ % STEPS_TO_STOP == 0 && a->in->stop && a->in->stop(a->in->arg)) {
+	if (a->steps++ < a->next_stop)
+		return true;
+
+	a->next_stop = a->steps + STEPS_TO_STOP;
+	if (a->in->stop && a->in->stop(a->in->arg)) {
 		a->exhausted = true;
 		a->err = -EINTR;
 		return false;
@@ -97,14 +103,15 @@ bool sframe_analysis__step(struct sframe_analysis *a)
 	return true;
 }
 
-static u32 hash_of(u64 addr)
+/* The key is not known to the author of the file, who chooses the addresses. */
+u32 sframe_analysis__hash(const struct sframe_analysis *a, u64 addr)
 {
-	return (addr * 0x9e3779b97f4a7c15ULL) >> 32;
+	return (addr * a->key) >> 32;
 }
 
 static u32 *hash_slot(struct sframe_analysis *a, u64 addr)
 {
-	u32 i = hash_of(addr) & (a->hash.room - 1), *table = a->hash.data;
+	u32 i = sframe_analysis__hash(a, addr) & (a->hash.room - 1), *table = a->hash.data;
 
 	while (table[i] && FUNC(a, table[i] - 1)->addr != addr)
 		i = (i + 1) & (a->hash.room - 1);
@@ -268,7 +275,7 @@ static void release(struct sframe_analysis *a)
 
 /**
  * sframe_insn__analyse - Derive unwind rules of code without CFI
- * @in:		The code and what is known of it
+ * @in:		The code, its CFI and its entries
  * @fn:		Gets the rows in the order of their addresses
  * @arg:	Its argument
  * @stats:	Gets figures
@@ -286,6 +293,9 @@ int sframe_insn__analyse(const struct sframe_insn_input *in, sframe_insn_row_fn 
 	int err;
 
 	memset(stats, 0, sizeof(*stats));
+	if (getrandom(&a.key, sizeof(a.key), GRND_NONBLOCK) != sizeof(a.key))
+		a.key = (uintptr_t)&a;
+	a.key |= 1;
 	err = prepare(&a);
 	if (!err)
 		err = sframe_analysis__scan(&a);

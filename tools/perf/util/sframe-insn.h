@@ -70,7 +70,7 @@ enum sframe_insn_verdict {
 };
 
 /**
- * struct sframe_insn_input - What sframe_insn__analyse() works on
+ * struct sframe_insn_input - Input of sframe_insn__analyse()
  * @code:	Executable sections; sorted and without overlaps
  * @nr_code:	Number of them
  * @covered:	Functions with CFI; sorted and without overlaps
@@ -140,7 +140,7 @@ enum sframe_insn_kind {
 };
 
 /**
- * struct sframe_insn_stats - Bytes of code by what is known of them
+ * struct sframe_insn_stats - Bytes of code by result
  * @code:	All bytes
  * @covered:	Bytes with CFI
  * @padding:	Bytes between functions that never run
@@ -165,10 +165,10 @@ typedef int (*sframe_insn_row_fn)(u64 start, u64 end, const struct sframe_insn_r
 				  void *arg);
 
 /**
- * enum sframe_insn_match - What instructions say about a rule from elsewhere
+ * enum sframe_insn_match - Do instructions agree with a rule from elsewhere?
  * @SFRAME_INSN_SAME:	Both lead to the same frame
  * @SFRAME_INSN_OTHER:	They lead to different frames
- * @SFRAME_INSN_OPEN:	What the rule uses is not known
+ * @SFRAME_INSN_OPEN:	The value that the rule uses is not known
  */
 enum sframe_insn_match {
 	SFRAME_INSN_SAME,

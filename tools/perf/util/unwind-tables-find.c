@@ -24,9 +24,6 @@
 #include "util/unwind-tables-internal.h"
 #include "util/unwind-tables-proc.h"
 
-/* Files that the command waits for come first. */
-#define NEED_COMMAND	BIT_ULL(63)
-
 /* Called by a worker, because the command's libraries may be on any file system. */
 static int add_path(struct unwind_tables *tables, const char *path, bool is_recalled)
 {
@@ -44,7 +41,7 @@ static int add_path(struct unwind_tables *tables, const char *path, bool is_reca
 	mutex_lock(&tables->lock);
 	file = unwind_tables__add_file(tables, getpid(), real_path ?: path, 0, NULL, st.st_dev,
 				       st.st_ino, 0);
-	if (file && file->state == FILE_WAITS && !file->is_command) {
+	if (file && file->state == FILE_WAITS && !file->is_command && !file->is_partial) {
 		file->need = NEED_COMMAND;
 		file->is_command = true;
 		file->is_recalled = is_recalled;

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <linux/bits.h>
 #include <linux/types.h>
 
 #include "util/mutex.h"
@@ -29,6 +30,9 @@ struct unwind_tables_real;
 
 /* At most this many devices are looked up. Others count as local file systems. */
 #define MAX_DEVICES	256
+
+/* Added to the need of files that the command waits for, so that they come first */
+#define NEED_COMMAND	BIT_ULL(63)
 
 enum unwind_tables_file_state {
 	FILE_WAITS,
@@ -58,6 +62,7 @@ enum unwind_tables_file_state {
  * @supplied:	The kernel has a table for it
  * @is_partial:	This table lacks the rules that take long to make. A worker makes the
  *		whole table when no file waits for its first one
+ * @requeue:	In the copy of a worker: the file is to wait for its whole table
  * @gone:	It could not be opened, or it changed after it was opened
  * @is_recalled: An earlier session of the command had mapped it, and nobody has in this one
  * @checked:	Number of the scan in which a service last let a worker look at it again
@@ -83,6 +88,7 @@ struct unwind_tables_file {
 	bool				is_command;
 	bool				supplied;
 	bool				is_partial;
+	bool				requeue;
 	bool				gone;
 	bool				is_recalled;
 	unsigned int			checked;
@@ -274,6 +280,7 @@ bool unwind_tables__is_profiled(struct unwind_tables *tables, pid_t pid);
 /* unwind-tables-list.c */
 int unwind_tables__init_files(struct unwind_tables *tables);
 void unwind_tables__exit_files(struct unwind_tables *tables);
+size_t unwind_tables__nr_without(const struct unwind_tables *tables);
 void unwind_tables__queue_file(struct unwind_tables *tables, struct unwind_tables_file *file);
 void unwind_tables__add_place(struct unwind_tables *tables, struct unwind_tables_file *file,
 			      pid_t pid, u64 start, u64 end);
@@ -329,6 +336,7 @@ int unwind_tables__start_workers(struct unwind_tables *tables);
 bool unwind_tables__must_rest(struct unwind_tables *tables);
 bool unwind_tables__has_room(const struct unwind_tables *tables, u64 size);
 bool unwind_tables__make_room(struct unwind_tables *tables, u64 size);
+bool unwind_tables__make_room_for_more(struct unwind_tables *tables, u64 size);
 
 /* unwind-tables-sideband.c */
 void unwind_tables__open_sideband(struct unwind_tables *tables, struct evsel *owner);

@@ -256,13 +256,18 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 			return NULL;
 		if (file->state == FILE_BUSY && !file->path)
 			name_file(file, path, root_len, map_path);
+		/* The task that had mapped it may end before its whole table is made. */
+		if (file->state == FILE_WAITS && file->is_partial)
+			name_file(file, path, root_len, map_path);
 		if (file->state != FILE_DONE)
 			return file;
 		/* File systems reuse inode numbers, some with another generation. */
 		if (file->supplied && (!gen || !file->gen || gen == file->gen)) {
 			/* It may have been written to. A worker of a service checks. */
-			if (!tables->opts.serve || file->checked == tables->nr_scans ||
-			    name_file(file, path, root_len, map_path))
+			if ((!tables->opts.serve || file->checked == tables->nr_scans) &&
+			    !file->is_partial)
+				return NULL;
+			if (name_file(file, path, root_len, map_path))
 				return NULL;
 			file->checked = tables->nr_scans;
 			unwind_tables__queue_file(tables, file);
@@ -379,6 +384,17 @@ struct unwind_tables_file *unwind_tables__pick_file(struct unwind_tables *tables
 	}
 
 	return best;
+}
+
+/* Returns how many files wait for their first table. The caller holds the lock. */
+size_t unwind_tables__nr_without(const struct unwind_tables *tables)
+{
+	size_t i, nr = tables->nr_waiting;
+
+	for (i = 0; nr && i < tables->nr_files; i++)
+		nr -= tables->files[i]->state == FILE_WAITS && tables->files[i]->is_partial;
+
+	return nr;
 }
 
 static bool is_unmapped(const struct unwind_tables *tables, const struct unwind_tables_file *file,

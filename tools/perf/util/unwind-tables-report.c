@@ -74,7 +74,7 @@ static const char *why_uncovered(const struct unwind_tables *tables, char *buf, 
 
 	if (tables->uncached)
 		return "not in the cache";
-	if (tables->nr_waiting)
+	if (unwind_tables__nr_without(tables))
 		return "not in time";
 
 	return tables->failed ? "damaged" : "gone or changed";
@@ -139,7 +139,7 @@ void unwind_tables__report(const struct unwind_tables *tables)
 		 tables->stored, tables->shared);
 	pr_debug("Unwind tables: none for %zu files without call frame information, %zu that were gone or changed, %zu not in the cache, %zu failed; %zu have a section; %zu were not started\n",
 		 tables->none, tables->gone, tables->uncached, tables->failed, tables->own,
-		 tables->nr_waiting);
+		 unwind_tables__nr_without(tables));
 	if (tables->lost)
 		pr_warning("WARNING: %" PRIu64 " events of later file mappings were lost. These files may have no unwind table, and user stacks through them may be short.\n",
 			   tables->lost);

@@ -85,6 +85,20 @@ bool unwind_tables__make_room(struct unwind_tables *tables, u64 size)
 	return fits;
 }
 
+/* Reserve @size bytes more for a table that is replaced. No other table gives way. */
+bool unwind_tables__make_room_for_more(struct unwind_tables *tables, u64 size)
+{
+	bool fits;
+
+	mutex_lock(&tables->lock);
+	fits = !tables->opts.serve || tables->size + size <= tables->opts.max_size;
+	if (fits)
+		tables->size += size;
+	mutex_unlock(&tables->lock);
+
+	return fits;
+}
+
 /**
  * unwind_tables__look_around - See what has changed since the last call
  * @tables:	From unwind_tables__start(), with &unwind_tables_opts.serve
@@ -120,7 +134,7 @@ void unwind_tables__get_state(struct unwind_tables *tables, struct unwind_tables
 		.tables		= tables->supplied,
 		.size		= tables->size,
 		.cached		= tables->cached,
-		.waiting	= tables->nr_waiting,
+		.waiting	= unwind_tables__nr_without(tables),
 		.own		= tables->own,
 		.none		= tables->none,
 		.failed		= tables->failed,

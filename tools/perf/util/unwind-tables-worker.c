@@ -106,7 +106,9 @@ static bool is_unchanged(struct unwind_tables *tables, const struct unwind_table
 {
 	bool ret = true;
 
-	if (file->gone || !file->ctime.tv_sec || !is_same_time(&file->ctime, &st->st_ctim))
+	/* Without a table, a time of 0 means that the file was not opened. */
+	if (file->gone || (!file->supplied && !file->ctime.tv_sec) ||
+	    !is_same_time(&file->ctime, &st->st_ctim))
 		return false;
 
 	/* There was no room for its table. */
@@ -129,7 +131,7 @@ static void complete_table(struct unwind_tables *tables, struct unwind_tables_fi
 	err = get_table(tables, &table, fd, /*may_be_partial=*/false, st);
 	if (!err && table.size > file->size) {
 		more = table.size - file->size;
-		if (!unwind_tables__make_room(tables, more)) {
+		if (!unwind_tables__make_room_for_more(tables, more)) {
 			more = 0;
 			err = -ENOSPC;
 		}
@@ -138,9 +140,9 @@ static void complete_table(struct unwind_tables *tables, struct unwind_tables_fi
 		err = unwind_tables__supply(tables, fd, table.data, table.size);
 
 	mutex_lock(&tables->lock);
+	tables->stored += table.stored;
 	if (!err) {
 		pr_debug2("Whole unwind table for %s: %zu bytes\n", file->path, table.size);
-		tables->stored += table.stored;
 		file->size += more;
 		if (file->real)
 			file->real->bytes += more;
@@ -155,6 +157,7 @@ static void complete_table(struct unwind_tables *tables, struct unwind_tables_fi
 		unwind_tables__supply(tables, fd, NULL, 0);
 		mutex_lock(&tables->lock);
 		unwind_tables__uncount(tables, file);
+		tables->gone++;
 		mutex_unlock(&tables->lock);
 		file->gone = true;
 	}
@@ -180,9 +183,12 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 
 	/* If there is a table, a service only wants to know whether the file has changed. */
 	if (err ? file->supplied : is_unchanged(tables, file, &st)) {
-		if (!err && file->is_partial)
+		/* Without the process that had mapped it, wait for another mapping. */
+		file->requeue = false;
+		if (!err && file->is_partial) {
 			complete_table(tables, file, fd, &st);
-		file->is_partial = false;
+			file->is_partial = false;
+		}
 		count_time(tables, start);
 		if (fd >= 0)
 			close(fd);
@@ -207,7 +213,7 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	if (!err && !shared)
 		own = elf_deps__has_sframe(fd);
 	if (!err && !shared && !own)
-		err = get_table(tables, &table, fd, /*may_be_partial=*/true, &st);
+		err = get_table(tables, &table, fd, /*may_be_partial=*/!file->is_partial, &st);
 	if (!err && !shared && !own) {
 		reserved = unwind_tables__make_room(tables, table.size);
 		err = reserved ? 0 : -ENOSPC;
@@ -263,6 +269,7 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	file->gone = err == -ENOENT;
 	file->supplied = !err && !own;
 	file->is_partial = file->supplied && table.partial;
+	file->requeue = file->is_partial;
 	file->size = file->supplied || err == -ENOSPC ? table.size : 0;
 	if (fd >= 0)
 		file->ctime = st.st_ctim;
@@ -328,7 +335,7 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	if (file->path && !file->supplied &&
 	    (!tables->opts.serve || file->gone || file->ctime.tv_sec))
 		unwind_tables__queue_file(tables, file);
-	if (file->is_partial)
+	if (copy.requeue || (file->is_partial && file->path))
 		unwind_tables__queue_file(tables, file);
 	/* The whole table comes later. The next session of the command may need its name. */
 	if (!file->path && (file->is_partial || tables->opts.command)) {
@@ -341,6 +348,7 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	}
 	if (file->is_command) {
 		file->is_command = false;
+		file->need &= ~NEED_COMMAND;
 		tables->command_left--;
 		cond_broadcast(&tables->idle);
 	}

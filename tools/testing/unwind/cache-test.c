@@ -189,6 +189,11 @@ static void hammer_rule(u64 section, struct unwind_user_rule *rule)
 		.signal		= section & 1,
 		.confined	= section & 2,
 	};
+	/* The offset of the CFA is two numbers then. */
+	if (section & 4) {
+		rule->cfa = LOC_AT_SP(section * 3);
+		rule->cfa_add = -(s32)section;
+	}
 }
 
 static void *hammer(void *arg)

@@ -281,6 +281,10 @@ static struct unwind_user_rule random_rule(void)
 	case 2:
 		rule.cfa.off = roll(64);
 		break;
+	case 8:
+		if (!roll(4))
+			rule.fp = LOC_NONE;
+		break;
 	case 3:
 		rule.ra.off = -(int)WORD * (int)roll(3);
 		break;
