@@ -260,6 +260,7 @@ static inline bool unwind_rule_cache_get(const struct unwind_rule_entry *entry,
 	unwind_rule_unpack(entry->loc[1], entry->ra, &rule->ra);
 	unwind_rule_unpack(entry->loc[2], entry->fp, &rule->fp);
 	rule->cfa_add = 0;
+	rule->cfa_index = 0;
 	if (unlikely(entry->flags & UNWIND_RULE_ADDS))
 		unwind_rule_split(entry->cfa, &rule->cfa.off, &rule->cfa_add);
 	rule->outermost	= entry->flags & UNWIND_RULE_OUTERMOST;
@@ -277,6 +278,7 @@ static inline bool unwind_rule_fits(const struct unwind_user_rule *rule)
 {
 	return (rule->cfa.reg | rule->ra.reg | rule->fp.reg) <= UNWIND_RULE_REG_MAX &&
 	       rule->ra.off == (s16)rule->ra.off && rule->fp.off == (s16)rule->fp.off &&
+	       !rule->cfa_index &&
 	       (!rule->cfa_add || (rule->cfa.off == (s16)rule->cfa.off &&
 				   rule->cfa_add == (s16)rule->cfa_add));
 }

@@ -25,6 +25,7 @@
 #include <linux/unwind_user_rule.h>
 
 #include "sframe.h"
+#include "sframe_words.h"
 
 /* How many FDEs one step of the search reads and compares. */
 #define SFRAME_WINDOW		16
@@ -78,13 +79,6 @@ struct sframe_chunk {
 	u32		len;
 	u32		end;
 	u8		buf[SFRAME_FRE_CHUNK + SFRAME_FRE_ADDR_MAX];
-};
-
-/* The words of an FRE that are not consumed yet. */
-struct sframe_words {
-	const u8	*next;
-	u8		nr;
-	u8		width;
 };
 
 static u32 sframe_fde_size(const struct sframe_section *sec)
@@ -435,39 +429,14 @@ static int sframe_find_fre(const struct sframe_section *sec,
 	return 0;
 }
 
-/* Consume one of @words. There must be one left, and their width must be known. */
-static s32 sframe_next_signed(struct sframe_words *words)
-{
-	const u8 *word = words->next;
-
-	words->next += BIT(words->width);
-	words->nr--;
-
-	switch (words->width) {
-	case 0:
-		return (s8)*word;
-	case 1:
-		return (s16)get_unaligned_le16(word);
-	default:
-		return (s32)get_unaligned_le32(word);
-	}
-}
-
-static u32 sframe_next_unsigned(struct sframe_words *words)
-{
-	u32 bits = BITS_PER_BYTE << words->width;
-
-	return sframe_next_signed(words) & GENMASK(bits - 1, 0);
-}
-
 /*
  * Decode the next location in an FRE of a flexible FDE. If there is none, leave @loc
- * as it is. @add receives the number to add, and is NULL where there may be none.
+ * as it is. @adds receives what is added to the CFA, and is NULL where that may not be.
  */
 static int sframe_decode_flex(struct sframe_words *words,
-			      struct unwind_user_loc *loc, s32 *add)
+			      struct unwind_user_loc *loc, struct unwind_user_rule *adds)
 {
-	u32 control, reg;
+	u32 control, reg, index = 0;
 
 	if (!words->nr)
 		return 0;
@@ -478,21 +447,26 @@ static int sframe_decode_flex(struct sframe_words *words,
 		return 0;
 
 	reg = control >> SFRAME_FLEX_REG_SHIFT;
+	if (control & SFRAME_FLEX_ADD) {
+		if (!adds || !(control & SFRAME_FLEX_DEREF) || words->nr < 2)
+			return -EINVAL;
+		reg = FIELD_GET(SFRAME_FLEX_ADD_REG, control);
+		index = control >> SFRAME_FLEX_INDEX_SHIFT;
+	}
 
 	if (!words->nr || (reg && !(control & SFRAME_FLEX_REG)))
-		return -EINVAL;
-	if ((control & SFRAME_FLEX_ADD) &&
-	    (!add || !(control & SFRAME_FLEX_DEREF) || words->nr < 2))
 		return -EINVAL;
 
 	loc->off	= sframe_next_signed(words);
 	loc->reg	= reg;
 	loc->deref	= control & SFRAME_FLEX_DEREF;
-	if (control & SFRAME_FLEX_ADD)
-		*add = sframe_next_signed(words);
+	if (control & SFRAME_FLEX_ADD) {
+		adds->cfa_add	= sframe_next_signed(words);
+		adds->cfa_index	= index;
+	}
 
 	/* Valid, but the walk does not know this register. */
-	if (reg >= ARCH_SFRAME_REGS)
+	if (reg >= ARCH_SFRAME_REGS || index > ARCH_SFRAME_REGS)
 		return -ENOENT;
 
 	if (!(control & SFRAME_FLEX_REG))
@@ -527,8 +501,7 @@ static int sframe_decode_rule(const struct sframe_fde *fde, u8 info,
 	rule->ra.deref	= true;
 
 	if (fde->flex) {
-		err = sframe_decode_flex(words, &rule->cfa,
-					 fde->may_add ? &rule->cfa_add : NULL);
+		err = sframe_decode_flex(words, &rule->cfa, fde->may_add ? rule : NULL);
 		if (!err)
 			err = sframe_decode_flex(words, &rule->ra, NULL);
 		if (err)

@@ -111,11 +111,12 @@ static bool unwind_user_may_enter(const struct unwind_user_state *state,
 /*
  * Compute the value that @loc describes in the current frame. @cfa is the frame's
  * CFA. It is not valid while the CFA itself is computed; the rule for the CFA is
- * never relative to the CFA.
+ * never relative to the CFA. @index is added to what is read from memory at.
  */
-static bool unwind_user_locate(const struct unwind_user_state *state,
-			       const struct unwind_user_loc *loc,
-			       unsigned long cfa, unsigned long *val)
+static __always_inline bool
+unwind_user_locate_at(const struct unwind_user_state *state,
+		      const struct unwind_user_loc *loc, unsigned long cfa,
+		      unsigned long index, unsigned long *val)
 {
 	const struct unwind_user_regs *regs = &state->regs;
 
@@ -140,7 +141,7 @@ static bool unwind_user_locate(const struct unwind_user_state *state,
 		return false;
 	}
 
-	*val += loc->off;
+	*val += loc->off + index;
 	if (!loc->deref)
 		return true;
 
@@ -149,6 +150,32 @@ static bool unwind_user_locate(const struct unwind_user_state *state,
 
 	/* Registers are offsets into the stack segment. */
 	return unwind_user_read_word(state, regs->ss_base + *val, val);
+}
+
+static bool unwind_user_locate(const struct unwind_user_state *state,
+			       const struct unwind_user_loc *loc,
+			       unsigned long cfa, unsigned long *val)
+{
+	return unwind_user_locate_at(state, loc, cfa, 0, val);
+}
+
+/* The slot of the old stack pointer may be behind an array whose length is in a register. */
+static bool unwind_user_locate_cfa(const struct unwind_user_state *state,
+				   const struct unwind_user_rule *rule, unsigned long *cfa)
+{
+	unsigned long index = 0;
+
+	if (unlikely(rule->cfa_index)) {
+		if (!state->gprs_known || rule->cfa_index > UNWIND_USER_NR_GPRS)
+			return false;
+		index = state->gprs.reg[rule->cfa_index - 1] * sizeof(u64);
+	}
+
+	if (!unwind_user_locate_at(state, &rule->cfa, 0, index, cfa))
+		return false;
+
+	*cfa += rule->cfa_add;
+	return true;
 }
 
 static bool unwind_user_is_slot(const struct unwind_user_loc *loc)
@@ -374,9 +401,8 @@ unwind_user_apply(struct unwind_user_state *state,
 	if (unwind_user_from_fp(rule) && state->fp_known && !state->regs.fp)
 		return UNWIND_USER_END;
 
-	if (!unwind_user_locate(state, &rule->cfa, 0, &caller.cfa))
+	if (!unwind_user_locate_cfa(state, rule, &caller.cfa))
 		return UNWIND_USER_CORRUPT;
-	caller.cfa += rule->cfa_add;
 
 	if (!unwind_user_accept_cfa(state, rule, &caller))
 		return UNWIND_USER_CORRUPT;
@@ -501,7 +527,8 @@ static bool unwind_user_lacks_gprs(const struct unwind_user_state *state,
 				   const struct unwind_user_rule *rule)
 {
 	return !state->gprs_known && (rule->cfa.base == UNWIND_USER_BASE_REG ||
-				      rule->ra.base == UNWIND_USER_BASE_REG);
+				      rule->ra.base == UNWIND_USER_BASE_REG ||
+				      rule->cfa_index);
 }
 
 static enum unwind_user_result

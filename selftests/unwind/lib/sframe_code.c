@@ -273,18 +273,24 @@ CODE_NEXT
 "	ret\n"
 CODE_END("code_fp_reg")
 
-/* A realigned stack, as assembly makes it: the stack pointer before that is in a slot. */
+/*
+ * A realigned stack, as assembly makes it: the stack pointer before that is in a slot,
+ * and for a time the way to the slot is the length of an array.
+ */
 CODE_FUNC("code_slot")
 "	mov	%rsp, %rax\n"
 "code_slot_1:\n"
 "	sub	$104, %rsp\n"
 "	and	$-64, %rsp\n"
+"	mov	$4, %r9d\n"
 "	mov	%rax, 72(%rsp)\n"
 "code_slot_2:\n"
+"	xor	%eax, %eax\n"
+"code_slot_3:\n"
 CODE_NEXT
 "code_slot_ret:\n"
 "	mov	72(%rsp), %rsp\n"
-"code_slot_3:\n"
+"code_slot_4:\n"
 "	ret\n"
 CODE_END("code_slot")
 

@@ -143,6 +143,7 @@ CODE_LABEL(code_slot);
 CODE_LABEL(code_slot_1);
 CODE_LABEL(code_slot_2);
 CODE_LABEL(code_slot_3);
+CODE_LABEL(code_slot_4);
 CODE_LABEL(code_slot_ret);
 CODE_LABEL(code_slot_end);
 CODE_LABEL(code_interrupt);

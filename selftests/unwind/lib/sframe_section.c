@@ -115,8 +115,9 @@ ROWS(code_fp_reg) = {
 ROWS(code_slot) = {
 	FLEX(code_slot, 2, FLEX_REG(DWARF_RSP), 8),
 	FLEX(code_slot_1, 2, FLEX_REG(DWARF_RAX), 8),
-	FLEX(code_slot_2, 3, FLEX_ADD_AT_REG(DWARF_RSP), 72, 8),
-	FLEX(code_slot_3, 2, FLEX_REG(DWARF_RSP), 8),
+	FLEX(code_slot_2, 3, FLEX_ADD_AT_REG(DWARF_RSP) | FLEX_INDEX(DWARF_R9), 40, 8),
+	FLEX(code_slot_3, 3, FLEX_ADD_AT_REG(DWARF_RSP), 72, 8),
+	FLEX(code_slot_4, 2, FLEX_REG(DWARF_RSP), 8),
 };
 
 ROWS(code_interrupt) = { SP(code_interrupt, 8) };

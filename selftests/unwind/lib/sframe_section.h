@@ -24,6 +24,7 @@
 #define FLEX_REG(dwarf)		((dwarf) << 3 | 1)
 #define FLEX_AT_REG(dwarf)	((dwarf) << 3 | 3)
 #define FLEX_ADD_AT_REG(dwarf)	((dwarf) << 3 | 7)
+#define FLEX_INDEX(dwarf)	(((dwarf) + 1) << 8)
 #define FLEX_AT_CFA		2
 #define DWARF_RAX		0
 #define DWARF_RBP		6

@@ -169,8 +169,13 @@ struct sframe_attr_v3 {
 /*
  * With SFRAME_FLAG_ADD: a third word follows, a number to add to what was read from
  * memory. Only for the CFA. Without the flag this bit is reserved.
+ *
+ * The control word then has a second register, or 0: its number plus 1. 8 times the
+ * value of this register is part of the address that is read.
  */
 #define SFRAME_FLEX_ADD			0x04
 #define SFRAME_FLEX_REG_SHIFT		3
+#define SFRAME_FLEX_ADD_REG		0xf8
+#define SFRAME_FLEX_INDEX_SHIFT		8
 
 #endif /* _LINUX_SFRAME_H */

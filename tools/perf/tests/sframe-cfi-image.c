@@ -18,6 +18,7 @@
 #define RSP	7
 #define RBP	6
 #define RDI	5
+#define R9	9
 #define R10	10
 #define R12	12
 #define RIP	16
@@ -86,7 +87,7 @@ static size_t put_cie(struct image *image, const char *augmentation)
 	return off;
 }
 
-#define FDE_BYTES	48
+#define FDE_BYTES	64
 
 /* Functions, and the instructions of their call frame information. */
 static const struct {
@@ -130,12 +131,23 @@ static const struct {
 	FDE(0x0a0, 0x10, false,
 	    DW_CFA_advance_loc | 1, DW_CFA_register, RIP, RDI,
 	    DW_CFA_advance_loc | 1, DW_CFA_register, RBP, R12),
-	/* A CFA in memory, less 8, and one that the format cannot express. */
+	/*
+	 * A CFA in memory, less 8; one that the format cannot express; one behind an
+	 * array of words, and one behind an array of halves, which it cannot express.
+	 */
 	FDE(0x0b0, 0x20, false,
 	    DW_CFA_advance_loc | 4, DW_CFA_remember_state, DW_CFA_def_cfa_expression, 5,
 				    DW_OP_breg0 + RSP, 40, DW_OP_deref, DW_OP_plus_uconst, 8,
 	    DW_CFA_advance_loc | 4, DW_CFA_def_cfa_expression, 4,
 				    DW_OP_breg0 + RSP, 40, DW_OP_deref, DW_OP_deref,
+	    DW_CFA_advance_loc | 4, DW_CFA_def_cfa_expression, 10,
+				    DW_OP_breg0 + RSP, 24, DW_OP_breg0 + R9, 0,
+				    DW_OP_lit8, DW_OP_mul, DW_OP_plus, DW_OP_deref,
+				    DW_OP_plus_uconst, 8,
+	    DW_CFA_advance_loc | 4, DW_CFA_def_cfa_expression, 10,
+				    DW_OP_breg0 + RSP, 24, DW_OP_breg0 + R9, 0,
+				    DW_OP_lit4, DW_OP_mul, DW_OP_plus, DW_OP_deref,
+				    DW_OP_plus_uconst, 8,
 	    DW_CFA_advance_loc | 4, DW_CFA_restore_state),
 	/* The caller's frame pointer is undefined, then at a place that is in memory. */
 	FDE(0x0d0, 0x10, false,
@@ -189,7 +201,9 @@ static const struct expectation {
 	{ 0x0b0, 0x0b4, "cfa rsp+8 ra *(cfa-8) fp same" },
 	{ 0x0b4, 0x0b8, "cfa *(rsp+40)+8 ra *(cfa-8) fp same" },
 	{ 0x0b8, 0x0bc, "none" },
-	{ 0x0bc, 0x0d0, "cfa rsp+8 ra *(cfa-8) fp same" },
+	{ 0x0bc, 0x0c0, "cfa *(rsp+8*r9+24)+8 ra *(cfa-8) fp same" },
+	{ 0x0c0, 0x0c4, "none" },
+	{ 0x0c4, 0x0d0, "cfa rsp+8 ra *(cfa-8) fp same" },
 	{ 0x0d0, 0x0d4, "cfa rsp+8 ra *(cfa-8) fp same" },
 	{ 0x0d4, 0x0d8, "cfa rsp+8 ra *(cfa-8) fp unknown" },
 	{ 0x0d8, 0x0f0, "none" },
@@ -203,11 +217,11 @@ static const struct expectation {
 const struct sframe_stats sframe_image__stats = {
 	.code		= TEXT_SIZE,
 	.described	= 0x120,
-	.covered	= 0x120 - 4 - 8 - 16 - 16,
-	.flex		= 0x1b + 15 + 4 + 4,
+	.covered	= 0x120 - 8 - 8 - 16 - 16,
+	.flex		= 0x1b + 15 + 4 + 4 + 4,
 	.blocks		= 0x20,
 	.lost		= {
-		[SFRAME_LOST_CFA]	= 4,
+		[SFRAME_LOST_CFA]	= 8,
 		[SFRAME_LOST_FP]	= 8,
 		[SFRAME_LOST_SP]	= 16,
 		[SFRAME_LOST_DAMAGED]	= 16,

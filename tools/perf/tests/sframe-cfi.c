@@ -93,9 +93,9 @@ static int test__sframe_cfi_check(struct test_suite *test __maybe_unused,
 		.code		= TEXT_SIZE,
 		.code_described	= 0x120,
 		.described	= 0x120,
-		.same		= 0x120 - 4 - 8 - 16 - 16 - 16,
+		.same		= 0x120 - 8 - 8 - 16 - 16 - 16,
 		.signal		= 16,
-		.missing	= 4 + 8 + 16 + 16,
+		.missing	= 8 + 8 + 16 + 16,
 		.unread		= 16,
 	};
 	const struct sframe_check of_unread = {

@@ -226,7 +226,8 @@ static const struct test_code codes[] = {
 		.nr_entries = 1,
 		.rows = "00-04 rsp+8, same\n"
 			"04-0d rsp+16, same\n"
-			"0d-0f rsp+8, same\n"
+			"0d-0e rsp+8, same\n"
+			"0e-0f rsp+8, same\n"
 			"0f-11 rsp+16, same\n"
 			"11-12 rsp+16, cfa-16\n"
 			"12-13 rsp+8, same\n",
@@ -253,7 +254,8 @@ static const struct test_code codes[] = {
 		.rows = "00-01 rsp+8, same\n"
 			"01-03 rsp+16, same\n"
 			"03-09 rsp+16, cfa-16\n"
-			"09-0d rsp+8, same\n"
+			"09-0a rsp+8, same\n"
+			"0a-0d rsp+8, same\n"
 			"0d-0e rsp+8, unknown\n",
 	},
 	{
@@ -611,7 +613,8 @@ struct test_rows {
 	size_t	len;
 };
 
-static int add_row(u64 start, u64 end, const struct sframe_insn_rule *rule, void *arg)
+static int add_row(u64 start, u64 end, bool entry __maybe_unused,
+		   const struct sframe_insn_rule *rule, void *arg)
 {
 	struct test_rows *rows = arg;
 	size_t room = sizeof(rows->text);

@@ -18,6 +18,9 @@
 	LOC(.base = SFRAME_BASE_REG, .reg = (nr), .off = (offset), .deref = true)
 #define LOC_ADD_AT_REG(nr, offset, number)	\
 	LOC(.base = SFRAME_BASE_REG, .reg = (nr), .off = (offset), .deref = true, .add = (number))
+#define LOC_INDEX(nr, nr_index, offset, number)	\
+	LOC(.base = SFRAME_BASE_REG, .reg = (nr), .off = (offset), .deref = true,	\
+	    .add = (number), .index = (nr_index) + 1)
 #define LOC_CFA			LOC(.base = SFRAME_BASE_CFA)
 #define LOC_AT_CFA(offset)	\
 	LOC(.base = SFRAME_BASE_CFA, .off = (offset), .deref = true)
@@ -75,6 +78,9 @@ static const struct sframe_row added[] = {
 	ROW(0, LOC_ADD_AT_REG(RSP, 24, 8), LOC_AT_CFA(-8), LOC_SAME),
 	ROW(4, LOC_ADD_AT_REG(RBP, -24, 0x1234), LOC_AT_CFA(-8), LOC_AT_CFA(-16)),
 	ROW(9, LOC_ADD_AT_REG(R12, 0x12345678, -16), LOC_REG(RDI, 0), LOC_AT_REG(RSP, 8)),
+	ROW(12, LOC_INDEX(RSP, 9, 8, 8), LOC_AT_CFA(-8), LOC_SAME),
+	ROW(14, LOC_INDEX(RBP, 0, -0x12345, 0), LOC_AT_CFA(-8), LOC_AT_CFA(-16)),
+	ROW(16, LOC_INDEX(0, 15, 0, -8), LOC_AT_CFA(-8), LOC_SAME),
 	ROW_PLAIN(20, RSP, 8, LOC_SAME),
 };
 
@@ -217,7 +223,7 @@ static bool without_add(const struct sframe_reader *with)
 	/* perf refuses registers that it does not know. The row after these is the same. */
 	for (i = 0, pos = fn.pos; i < fn.nr_rows; i++) {
 		if (sframe_reader__row(&reader, &fn, &pos, &row) !=
-		    (added[i].rule.cfa.add ? -EINVAL : 0))
+		    (sframe_loc__adds(&added[i].rule.cfa) ? -EINVAL : 0))
 			goto out;
 	}
 	same = sframe_rule__equal(&row.rule, &added[i - 1].rule);
@@ -354,6 +360,17 @@ static int test__sframe_refuse(struct test_suite *test __maybe_unused,
 	static const struct sframe_row add_to_fp[] = {
 		ROW(0, LOC_REG(RSP, 8), LOC_AT_CFA(-8), LOC_ADD_AT_REG(RSP, 8, 8)),
 	};
+	/* No value has an index, only an address, and there are 16 registers. */
+	static const struct sframe_row index_of_value[] = {
+		ROW(0, LOC(.base = SFRAME_BASE_REG, .reg = RSP, .off = 8, .index = 1),
+		    LOC_AT_CFA(-8), LOC_SAME),
+	};
+	static const struct sframe_row index_of_ra[] = {
+		ROW(0, LOC_REG(RSP, 8), LOC_INDEX(RSP, 9, 8, 0), LOC_SAME),
+	};
+	static const struct sframe_row bad_index[] = {
+		ROW(0, LOC_INDEX(RSP, 16, 8, 8), LOC_AT_CFA(-8), LOC_SAME),
+	};
 	static const struct test_function refused[] = {
 		/* The previous function ends at 0x1100. */
 		{ { .start = 0x10ff, .size = 16, .nr_rows = 1, }, plain },
@@ -372,6 +389,9 @@ static int test__sframe_refuse(struct test_suite *test __maybe_unused,
 		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, add_to_reg },
 		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, add_to_ra },
 		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, add_to_fp },
+		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, index_of_value },
+		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, index_of_ra },
+		{ { .start = 0x2000, .size = 16, .nr_rows = 1, }, bad_index },
 	};
 	struct sframe_writer *writer = sframe_writer__new();
 	int ret = TEST_OK;

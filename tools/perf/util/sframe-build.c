@@ -13,13 +13,6 @@
 #include "util/sframe-expr.h"
 #include "util/sframe-translate.h"
 
-/*
- * A function in a table has at most this many rows. The search for a row takes time
- * in proportion to the number of rows. The search for a function takes little time.
- * Therefore, long functions are divided.
- */
-#define SFRAME_ROWS_MAX		128
-
 /**
  * struct sframe_build - A table that is being made
  * @writer:	Writer of the table
@@ -192,7 +185,11 @@ static int sframe_build__derived(struct sframe_build *build, u64 end)
 		row = &code->rows[build->next];
 		if (row->end > end)
 			break;
-		err = sframe_build__rule(build, row->start, row->end, false, true, &row->rule);
+		if (row->entry)
+			err = sframe_build__flush(build);
+		if (!err)
+			err = sframe_build__rule(build, row->start, row->end, false, true,
+						 &row->rule);
 	}
 
 	return err;

@@ -21,6 +21,8 @@ static u64 sframe_loc__eval(const struct sframe_loc *loc, u64 cfa, unsigned int 
 		return sframe_eval__reg(same);
 	if (loc->base == SFRAME_BASE_REG)
 		value = sframe_eval__reg(loc->reg);
+	if (loc->index)
+		value += sframe_eval__reg(loc->index - 1) * sizeof(u64);
 	value += loc->off;
 
 	return loc->deref ? sframe_eval__load(value) + loc->add : value;

@@ -451,7 +451,8 @@ static struct sframe_rule sframe_code__rule(const struct sframe_insn_rule *from)
 	return rule;
 }
 
-static int sframe_code__add_row(u64 start, u64 end, const struct sframe_insn_rule *rule, void *arg)
+static int sframe_code__add_row(u64 start, u64 end, bool entry,
+				const struct sframe_insn_rule *rule, void *arg)
 {
 	struct sframe_code_input *input = arg;
 	struct sframe_code *code = input->code_out;
@@ -463,7 +464,7 @@ static int sframe_code__add_row(u64 start, u64 end, const struct sframe_insn_rul
 
 	code->rows = new;
 	code->rows[code->nr++] = (struct sframe_code_row) {
-		.start = start, .end = end, .rule = sframe_code__rule(rule),
+		.start = start, .end = end, .entry = entry, .rule = sframe_code__rule(rule),
 	};
 	return 0;
 }
@@ -588,7 +589,7 @@ static bool sframe_code__insn_rule(const struct sframe_rule *from, struct sframe
 	*rule = (struct sframe_insn_rule) { };
 
 	if (from->outermost || from->cfa.base != SFRAME_BASE_REG ||
-	    from->ra.base != SFRAME_BASE_CFA || !from->ra.deref ||
+	    from->cfa.index || from->ra.base != SFRAME_BASE_CFA || !from->ra.deref ||
 	    from->ra.off != SFRAME_AMD64_RA_OFF)
 		return false;
 

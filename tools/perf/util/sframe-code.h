@@ -8,9 +8,9 @@
 #include <linux/types.h>
 
 #include "util/sframe.h"
+#include "util/sframe-cfi.h"
 #include "util/sframe-insn.h"
 
-struct sframe_cfi;
 struct sframe_check;
 struct sframe_table;
 
@@ -18,11 +18,13 @@ struct sframe_table;
  * struct sframe_code_row - Addresses with the same rule
  * @start:	First address
  * @end:	End of the addresses
+ * @entry:	A function begins at @start
  * @rule:	The rule
  */
 struct sframe_code_row {
 	u64			start;
 	u64			end;
+	bool			entry;
 	struct sframe_rule	rule;
 };
 
@@ -49,5 +51,6 @@ int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reade
 void sframe_code__identify(const struct sframe_cfi *cfi, const struct sframe_code *code,
 			   struct sframe_aux *aux);
 bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *table);
+int sframe_code__walk_functions(int fd, sframe_cfi_function_fn fn, void *arg);
 
 #endif /* __PERF_SFRAME_CODE_H */

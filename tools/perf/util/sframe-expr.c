@@ -10,12 +10,13 @@
 /*
  * The values on the stack of an expression. A value is a number, or the sum of a
  * number and a register or the CFA, or the value in memory at such a sum, plus another
- * number.
+ * number. A register may be an index of words: 8 times its value is added to such a sum.
  */
 #define SFRAME_STACK_MAX	4
 
 struct sframe_value {
 	bool			is_number;
+	bool			is_index;
 	u64			number;
 	struct sframe_loc	loc;
 };
@@ -43,12 +44,57 @@ static bool sframe_value__reg(struct sframe_value *value, u64 reg, u64 off)
 	return true;
 }
 
+/* Does @loc say just what is in a register? */
+static bool sframe_loc__is_reg(const struct sframe_loc *loc)
+{
+	return loc->base == SFRAME_BASE_REG && !loc->deref && !loc->off && !loc->index;
+}
+
+/* The registers that are indices are multiplied by 8, the size of a word. */
+static bool sframe_value__scale(struct sframe_value *value, const struct sframe_value *by,
+				u64 scale)
+{
+	if (value->is_number || value->is_index || !sframe_loc__is_reg(&value->loc) ||
+	    !by->is_number || by->number != scale)
+		return false;
+
+	value->is_index = true;
+	return true;
+}
+
+/* Pop the two topmost values, and push their sum. */
+static bool sframe_values__add(struct sframe_value *low, const struct sframe_value *high,
+			       bool minus)
+{
+	struct sframe_value sum = *low;
+	const struct sframe_value *other = high;
+
+	/* The sum of a number or an index and something else is this thing, changed. */
+	if (!minus && (low->is_number || low->is_index)) {
+		sum = *high;
+		other = low;
+	}
+	if (sum.is_number || sum.is_index)
+		return false;
+
+	if (other->is_number) {
+		if (!sframe_loc__add(&sum.loc, minus ? -other->number : other->number))
+			return false;
+	} else if (other->is_index && !minus && !sum.loc.deref && !sum.loc.index) {
+		sum.loc.index = other->loc.reg + 1;
+	} else {
+		return false;
+	}
+
+	*low = sum;
+	return true;
+}
+
 /* Returns false if the format cannot express the result. */
 bool sframe_expr__simplify(const Dwarf_Op *ops, size_t nr_ops,
 			   struct sframe_loc *loc, bool *is_value)
 {
 	struct sframe_value stack[SFRAME_STACK_MAX], *top;
-	struct sframe_value number;
 	unsigned int nr = 0;
 	const Dwarf_Op *op;
 	u64 value;
@@ -105,32 +151,28 @@ bool sframe_expr__simplify(const Dwarf_Op *ops, size_t nr_ops,
 			};
 			break;
 		case DW_OP_plus_uconst:
-			if (!top || top->is_number || !sframe_loc__add(&top->loc, op->number))
+			if (!top || top->is_number || top->is_index ||
+			    !sframe_loc__add(&top->loc, op->number))
 				return false;
 			break;
 		case DW_OP_plus:
 		case DW_OP_minus:
-			if (nr < 2)
+			if (nr < 2 || !sframe_values__add(top - 1, top, op->atom == DW_OP_minus))
 				return false;
-			number = stack[--nr];
-			top = &stack[nr - 1];
-			if (op->atom == DW_OP_plus && top->is_number) {
-				value = top->number;
-				*top = number;
-				number = (struct sframe_value) {
-					.is_number = true, .number = value,
-				};
-			}
-			if (!number.is_number || top->is_number)
+			nr--;
+			break;
+		case DW_OP_mul:
+			if (nr < 2 || !sframe_value__scale(top - 1, top, sizeof(u64)))
 				return false;
-			value = number.number;
-			if (op->atom == DW_OP_minus)
-				value = -value;
-			if (!sframe_loc__add(&top->loc, value))
+			nr--;
+			break;
+		case DW_OP_shl:
+			if (nr < 2 || !sframe_value__scale(top - 1, top, 3))
 				return false;
+			nr--;
 			break;
 		case DW_OP_deref:
-			if (!top || top->is_number || top->loc.deref)
+			if (!top || top->is_number || top->is_index || top->loc.deref)
 				return false;
 			top->loc.deref = true;
 			break;
@@ -145,11 +187,12 @@ bool sframe_expr__simplify(const Dwarf_Op *ops, size_t nr_ops,
 	}
 
 	/* Values below the top do not matter: some expressions push the CFA. */
-	if (!nr || stack[nr - 1].is_number)
+	if (!nr || stack[nr - 1].is_number || stack[nr - 1].is_index)
 		return false;
 
 	*loc = stack[nr - 1].loc;
-	return true;
+	/* An index is only part of an address that is read. */
+	return loc->deref || !loc->index;
 }
 
 static bool sframe_op__lit(const Dwarf_Op *op, u32 *value)

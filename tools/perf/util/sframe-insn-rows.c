@@ -89,13 +89,14 @@ static void sweep_over(struct sweep *s, int level, u32 rule, bool end)
 	}
 }
 
-/* Rows to hand out; equal neighbours become one. */
+/* Rows to hand out; equal neighbours become one, but not those of two functions. */
 struct output {
 	struct sframe_analysis	*a;
 	sframe_insn_row_fn	fn;
 	void			*arg;
 	u64			start;
 	u64			end;
+	bool			entry;
 	struct sframe_insn_rule	rule;
 };
 
@@ -104,10 +105,24 @@ static int flush(struct output *out)
 	int err = 0;
 
 	if (out->start < out->end)
-		err = out->fn(out->start, out->end, &out->rule, out->arg);
+		err = out->fn(out->start, out->end, out->entry, &out->rule, out->arg);
 	out->start = 0;
 	out->end = 0;
 	return err;
+}
+
+/* Is @addr, which has @mark, trusted to start a function, or called by a function with rules? */
+static bool is_function(struct sframe_analysis *a, u64 addr, u16 mark)
+{
+	u32 func;
+
+	if (mark & MARK_ENTRY)
+		return true;
+	if (!(mark & MARK_HINT))
+		return false;
+
+	func = sframe_analysis__find(a, addr);
+	return func != NO_FUNC && FUNC(a, func)->called && !FUNC(a, func)->verdict;
 }
 
 /* Hand out the bytes from @start to @end except for those that functions that failed reach. */
@@ -119,15 +134,17 @@ static int put(struct output *out, u64 start, u64 end, const struct sframe_insn_
 
 	for (addr = start; addr < end; addr++) {
 		u8 *why = &section->why[addr - section->code->addr];
+		bool entry = is_function(out->a, addr, section->mark[addr - section->code->addr]);
 
 		if (*why && !(*why & WHY_GUESS))
 			continue;
-		if (out->start == out->end || addr != out->end ||
+		if (out->start == out->end || addr != out->end || entry ||
 		    memcmp(rule, &out->rule, sizeof(*rule))) {
 			err = flush(out);
 			if (err)
 				return err;
 			out->start = addr;
+			out->entry = entry;
 			out->rule = *rule;
 		}
 		out->end = addr + 1;

@@ -161,8 +161,9 @@ struct sframe_insn_stats {
 	u64	steps;
 };
 
-typedef int (*sframe_insn_row_fn)(u64 start, u64 end, const struct sframe_insn_rule *rule,
-				  void *arg);
+/* @entry: a function begins at @start. */
+typedef int (*sframe_insn_row_fn)(u64 start, u64 end, bool entry,
+				  const struct sframe_insn_rule *rule, void *arg);
 
 /**
  * enum sframe_insn_match - Do instructions agree with a rule from elsewhere?

@@ -26,8 +26,8 @@ static bool sframe_frame__reg(Dwarf_Frame *frame, int reg, struct sframe_loc *lo
 		return true;
 	}
 
-	/* A number can be added to what was read from memory only for the CFA. */
-	if (!sframe_expr__simplify(ops, nr, loc, &is_value) || loc->add)
+	/* Only the CFA can be a sum with what was read from memory, or have an index. */
+	if (!sframe_expr__simplify(ops, nr, loc, &is_value) || sframe_loc__adds(loc))
 		return false;
 
 	/* The expression gives the address of the value rather than the value. */

@@ -214,10 +214,10 @@ static unsigned int sframe_loc__words(const struct sframe_loc *loc, s32 *words)
 		return 1;
 
 	words[1] = loc->off;
-	if (!loc->add)
+	if (!sframe_loc__adds(loc))
 		return 2;
 
-	words[0] |= SFRAME_FLEX_ADD;
+	words[0] |= SFRAME_FLEX_ADD | loc->index << SFRAME_FLEX_INDEX_SHIFT;
 	words[2] = loc->add;
 	return 3;
 }
@@ -300,7 +300,9 @@ static bool sframe_rule__valid(const struct sframe_rule *rule)
 {
 	return rule->outermost ||
 	       (rule->cfa.base == SFRAME_BASE_REG && sframe_loc__valid(&rule->cfa) &&
-		(!rule->cfa.add || rule->cfa.deref) && !rule->ra.add && !rule->fp.add &&
+		(!sframe_loc__adds(&rule->cfa) || rule->cfa.deref) &&
+		rule->cfa.index <= SFRAME_AMD64_REGS &&
+		!sframe_loc__adds(&rule->ra) && !sframe_loc__adds(&rule->fp) &&
 		rule->ra.base != SFRAME_BASE_SAME && sframe_loc__valid(&rule->ra) &&
 		(rule->fp.base == SFRAME_BASE_NONE || sframe_loc__valid(&rule->fp)));
 }
@@ -342,7 +344,7 @@ int sframe_writer__add(struct sframe_writer *writer,
 			return -EINVAL;
 		last = rows[i].addr;
 		flex |= !sframe_rule__plain(&rows[i].rule);
-		adds |= !rows[i].rule.outermost && rows[i].rule.cfa.add;
+		adds |= !rows[i].rule.outermost && sframe_loc__adds(&rows[i].rule.cfa);
 	}
 	if (last > USHRT_MAX)
 		width = 2;

@@ -35,7 +35,8 @@ static bool sframe_loc__equal(const struct sframe_loc *a, const struct sframe_lo
 	if (a->base == SFRAME_BASE_REG && a->reg != b->reg)
 		return false;
 
-	return a->off == b->off && a->deref == b->deref && a->add == b->add;
+	return a->off == b->off && a->deref == b->deref && a->add == b->add &&
+	       a->index == b->index;
 }
 
 bool sframe_rule__equal(const struct sframe_rule *a, const struct sframe_rule *b)
@@ -55,7 +56,7 @@ static int sframe_loc__scnprintf(const struct sframe_loc *loc, char *buf, size_t
 		"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 	};
 	const char *base = "cfa";
-	char off[16] = "", add[16] = "";
+	char off[16] = "", add[16] = "", index[16] = "";
 
 	if (loc->base == SFRAME_BASE_SAME)
 		return scnprintf(buf, size, "same");
@@ -65,11 +66,14 @@ static int sframe_loc__scnprintf(const struct sframe_loc *loc, char *buf, size_t
 		base = names[loc->reg % SFRAME_AMD64_REGS];
 	if (loc->off)
 		scnprintf(off, sizeof(off), "%+d", loc->off);
-
+	if (loc->index)
+		scnprintf(index, sizeof(index), "+8*%s",
+			  names[(loc->index - 1) % SFRAME_AMD64_REGS]);
 	if (loc->add)
 		scnprintf(add, sizeof(add), "%+d", loc->add);
 
-	return scnprintf(buf, size, loc->deref ? "*(%s%s)%s" : "%s%s%s", base, off, add);
+	return scnprintf(buf, size, loc->deref ? "*(%s%s%s)%s" : "%s%s%s%s",
+			 base, index, off, add);
 }
 
 /**
@@ -312,7 +316,7 @@ static u32 sframe_words__unsigned(struct sframe_words *words)
 
 static int sframe_words__loc(struct sframe_words *words, bool may_add, struct sframe_loc *loc)
 {
-	u32 control, reg;
+	u32 control, reg, index = 0;
 
 	if (!words->nr)
 		return 0;
@@ -322,10 +326,13 @@ static int sframe_words__loc(struct sframe_words *words, bool may_add, struct sf
 		return 0;
 
 	reg = control >> SFRAME_FLEX_REG_SHIFT;
+	if (control & SFRAME_FLEX_ADD) {
+		if (!may_add || !(control & SFRAME_FLEX_DEREF) || words->nr < 2)
+			return -EINVAL;
+		reg = FIELD_GET(SFRAME_FLEX_ADD_REG, control);
+		index = control >> SFRAME_FLEX_INDEX_SHIFT;
+	}
 	if (!words->nr || (reg && !(control & SFRAME_FLEX_REG)))
-		return -EINVAL;
-	if ((control & SFRAME_FLEX_ADD) &&
-	    (!may_add || !(control & SFRAME_FLEX_DEREF) || words->nr < 2))
 		return -EINVAL;
 
 	loc->base  = control & SFRAME_FLEX_REG ? SFRAME_BASE_REG : SFRAME_BASE_CFA;
@@ -333,8 +340,9 @@ static int sframe_words__loc(struct sframe_words *words, bool may_add, struct sf
 	loc->deref = control & SFRAME_FLEX_DEREF;
 	loc->off   = sframe_words__signed(words);
 	loc->add   = control & SFRAME_FLEX_ADD ? sframe_words__signed(words) : 0;
+	loc->index = index;
 
-	return reg < SFRAME_AMD64_REGS ? 0 : -ENOENT;
+	return reg < SFRAME_AMD64_REGS && index <= SFRAME_AMD64_REGS ? 0 : -ENOENT;
 }
 
 /* If the frame pointer is in another register, it cannot be found. */
@@ -697,7 +705,8 @@ int sframe_reader__without_add(const struct sframe_reader *reader, void **data)
 		for (nr = 0, pos = fn.pos; !err && nr < fn.nr_rows; nr++) {
 			at = pos + BIT(fn.width);
 			err = sframe_reader__row(reader, &fn, &pos, &row);
-			if (err || row.rule.outermost || !row.rule.cfa.add)
+			if (err || row.rule.outermost ||
+			    !sframe_loc__adds(&row.rule.cfa))
 				continue;
 			width = FIELD_GET(SFRAME_FRE_WORD_WIDTH, reader->data[at]);
 			memset(copy + at + 1, 0, BIT(width));

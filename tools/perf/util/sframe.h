@@ -93,7 +93,7 @@ struct sframe_aux {
 #pragma GCC diagnostic pop
 
 #define SFRAME_AUX_MAGIC	"perf"
-#define SFRAME_AUX_VERSION	4
+#define SFRAME_AUX_VERSION	5
 
 enum sframe_base {
 	/* The caller's value is still in the register. */
@@ -112,6 +112,8 @@ enum sframe_base {
  * @deref:	The value is in memory at @base + @off; otherwise it is @base + @off
  * @off:	Offset from @base, in bytes
  * @add:	Added to what was read from memory, in bytes; only for the CFA
+ * @index:	DWARF number, plus 1, of a register: 8 times its value is part of the
+ *		address; 0 if there is none. Only for the CFA, with @deref
  */
 struct sframe_loc {
 	enum sframe_base	base;
@@ -119,7 +121,14 @@ struct sframe_loc {
 	bool			deref;
 	s32			off;
 	s32			add;
+	u8			index;
 };
+
+/* Does the location need SFRAME_FLAG_ADD? */
+static inline bool sframe_loc__adds(const struct sframe_loc *loc)
+{
+	return loc->add || loc->index;
+}
 
 /**
  * struct sframe_rule - How to get from a frame to its caller

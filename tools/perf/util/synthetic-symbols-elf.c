@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Finds the functions of a file, for which symbols are synthesized, in its .eh_frame */
+/* Finds the functions of a file, for which symbols are synthesized */
 #include <errno.h>
 #include <string.h>
 #include <linux/kernel.h>
@@ -8,6 +8,7 @@
 #include "util/debug.h"
 #include "util/dso.h"
 #include "util/sframe-cfi.h"
+#include "util/sframe-code.h"
 #include "util/symbol.h"
 #include "util/symsrc.h"
 #include "util/synthetic-symbols.h"
@@ -52,6 +53,9 @@ int dso__synthesize_symbols(struct dso *dso, struct symsrc *ss)
 	int ret;
 
 	ret = sframe_cfi__walk_functions(ss->fd, functions_reader__add, &reader);
+	/* If the instructions say nothing, there are those of .eh_frame. */
+	if (!ret && sframe_code__walk_functions(ss->fd, functions_reader__add, &reader) == -ENOMEM)
+		ret = -ENOMEM;
 	if (!ret)
 		ret = dso__set_functions(dso, &reader.functions);
 	zfree(&reader.functions.syms);

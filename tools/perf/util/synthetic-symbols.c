@@ -3,9 +3,10 @@
  * Symbols for functions of stripped files
  *
  * A stripped program or library has no symbols for most of its functions. But its
- * .eh_frame has the bounds of each function. So perf makes up a symbol for each function
- * that has none. Its name is the name of the file and the address of the function, so
- * it is the same in each run.
+ * .eh_frame has the bounds of each function, and instructions tell the bounds of those
+ * that it does not describe. So perf makes up a symbol for each function that has none.
+ * Its name is the name of the file and the address of the function, so it is the same in
+ * each run.
  *
  * Large files have hundreds of thousands of functions, of which few are in a profile.
  * So perf keeps only the bounds, and makes a symbol when one of its addresses is looked

@@ -156,6 +156,7 @@ static const struct test_fre seed_flex[] = {
 	{ .addr = 30, .nr = 6, .width = 2, .words = { 0x31, 16, 2, -8, 0x61, 0 } },
 	/* Needs SFRAME_FLAG_ADD. */
 	{ .addr = 40, .nr = 3, .words = { 0x3f, 24, 8 } },
+	{ .addr = 50, .nr = 3, .width = 1, .words = { 0xa3f, 24, 8 } },
 };
 
 void test_build_seed(struct test_table *table, unsigned int seed)
@@ -194,7 +195,7 @@ void test_build_seed(struct test_table *table, unsigned int seed)
 		fdes[4].info2 = SFRAME_FDE_FLEX;
 		fdes[4].num_fres = ARRAY_SIZE(seed_flex);
 		if (!(kind.flags & SFRAME_FLAG_ADD))
-			fdes[4].num_fres--;
+			fdes[4].num_fres -= 2;
 		fdes[4].fres = seed_flex;
 	}
 

@@ -52,6 +52,8 @@ TEST(cache)
 		RULE_ADD(LOC_AT_SP(8), S16_MAX + 1, LOC_SAME);
 	static const struct unwind_user_rule far_cfa =
 		RULE_ADD(LOC_AT_SP(S16_MIN - 1), 8, LOC_SAME);
+	static const struct unwind_user_rule indexed =
+		RULE_INDEX(LOC_AT_SP(8), 9, 8, LOC_SAME);
 	struct unwind_rule_cache grown, new = { }, *cache = &new;
 	struct unwind_rule_entry copy, *entry = &copy;
 	struct unwind_user_rule rule;
@@ -92,7 +94,8 @@ TEST(cache)
 	unwind_rule_cache_put(cache, TEXT + 4, 1, 0, &far_add);
 	unwind_rule_cache_put(cache, TEXT + 5, 1, 0, &far_cfa);
 	unwind_rule_cache_put(cache, TEXT + 6, 1UL << 48, 0, &rules[0]);
-	for (i = 1; i < 7; i++)
+	unwind_rule_cache_put(cache, TEXT + 7, 1, 0, &indexed);
+	for (i = 1; i < 8; i++)
 		EXPECT_FALSE(unwind_rule_cache_find(cache, TEXT + i, entry)) TH_LOG("%u", i);
 
 	/* Of the addresses of one set, the two newest stay. */

@@ -83,6 +83,7 @@ static void check_rule(const struct unwind_user_rule *rule)
 	if (rule->fp.base != UNWIND_USER_BASE_NONE)
 		check_loc(&rule->fp);
 	FUZZ_CHECK(!rule->cfa_add || rule->cfa.deref);
+	FUZZ_CHECK(!rule->cfa_index || (rule->cfa.deref && rule->cfa_index <= 16));
 	FUZZ_CHECK(rule->cfa.base != UNWIND_USER_BASE_CFA);
 	FUZZ_CHECK(rule->cfa.base != UNWIND_USER_BASE_SAME);
 	FUZZ_CHECK(rule->ra.base != UNWIND_USER_BASE_SAME);

@@ -567,6 +567,8 @@ TEST_F(section, flex_add)
 		struct test_fre fre;
 		struct unwind_user_rule rule;
 		int ret;
+		/* The control word does not fit into a byte. */
+		bool wide;
 	} cases[] = {
 		/* CFA = *(rsp + 24) + 8 */
 		{ FLEX(7 << 3 | 7, 24, 8), RULE_ADD(LOC_AT_SP(24), 8, LOC_SAME) },
@@ -590,6 +592,23 @@ TEST_F(section, flex_add)
 		{ FLEX(7 << 3 | 1, 8, 0, 7 << 3 | 7, 8, 8), .ret = -EINVAL },
 		/* A vector register */
 		{ FLEX(17 << 3 | 7, 8, 8), .ret = -ENOENT },
+		/* CFA = *(rsp + 8 * r9 + 24) + 8; the registers with the lowest numbers */
+		{ FLEX(10 << 8 | 7 << 3 | 7, 24, 8),
+		  RULE_INDEX(LOC_AT_SP(24), 9, 8, LOC_SAME), .wide = true },
+		{ FLEX(1 << 8 | 0 << 3 | 7, 0, 0),
+		  RULE_INDEX(LOC(.base = UNWIND_USER_BASE_REG, .deref = true), 0, 0, LOC_SAME),
+		  .wide = true },
+		{ FLEX(16 << 8 | 6 << 3 | 7, -8, 8, 0, 2, -16),
+		  RULE_INDEX(LOC_AT_FP(-8), 15, 8, LOC_AT_CFA(-16)), .wide = true },
+		/* As above, with an index */
+		{ FLEX(10 << 8 | 7 << 3 | 5, 24, 8), .ret = -EINVAL, .wide = true },
+		{ FLEX(10 << 8 | 6, 24, 8), .ret = -EINVAL, .wide = true },
+		{ FLEX(10 << 8 | 7 << 3 | 7, 24), .ret = -EINVAL, .wide = true },
+		/* Not without a number, which may be 0: this is a very large register. */
+		{ FLEX(10 << 8 | 7 << 3 | 3, 24), .ret = -ENOENT, .wide = true },
+		/* Indices that are no general register */
+		{ FLEX(17 << 8 | 7 << 3 | 7, 24, 8), .ret = -ENOENT, .wide = true },
+		{ FLEX(127 << 8 | 7 << 3 | 7, 24, 8), .ret = -ENOENT, .wide = true },
 	};
 	FIXTURE_VARIANT(section) with = *variant;
 	struct sframe_section in_user_memory;
@@ -606,7 +625,7 @@ TEST_F(section, flex_add)
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		fre = cases[i].fre;
-		for (fre.width = 0; fre.width <= SFRAME_WIDTH_MAX; fre.width++) {
+		for (fre.width = cases[i].wide; fre.width <= SFRAME_WIDTH_MAX; fre.width++) {
 			ret = find_fre(self, &with, SFRAME_FDE_FLEX, &fre, &rule);
 			ASSERT_EQ(cases[i].ret, ret) TH_LOG("%u", i);
 			if (ret)

@@ -31,6 +31,10 @@
 /* The usual return address, and a CFA that is what was read plus a number */
 #define RULE_ADD(cfa_loc, number, fp_loc)	\
 	{ .cfa = cfa_loc, .ra = LOC_AT_CFA(-8), .fp = fp_loc, .cfa_add = (number) }
+/* As RULE_ADD(); what was read is behind words whose number is in a register. */
+#define RULE_INDEX(cfa_loc, nr, number, fp_loc)	\
+	{ .cfa = cfa_loc, .ra = LOC_AT_CFA(-8), .fp = fp_loc, .cfa_add = (number),	\
+	  .cfa_index = (nr) + 1 }
 
 static inline bool same_loc(const struct unwind_user_loc *a,
 			    const struct unwind_user_loc *b)
@@ -48,6 +52,7 @@ static inline bool same_rule(const struct unwind_user_rule *a,
 		return false;
 
 	return a->outermost || (same_loc(&a->cfa, &b->cfa) && a->cfa_add == b->cfa_add &&
+				a->cfa_index == b->cfa_index &&
 				same_loc(&a->ra, &b->ra) &&
 				same_loc(&a->fp, &b->fp));
 }
@@ -74,7 +79,7 @@ static inline const char *show_loc(const struct unwind_user_loc *loc, char *buf,
 /* "sp+16, *(cfa-8), *(cfa-16)"; the string lives until the next call. */
 static inline const char *show_rule(const struct unwind_user_rule *rule)
 {
-	char cfa[40], ra[40], fp[40], add[16] = "";
+	char cfa[40], ra[40], fp[40], add[16] = "", index[16] = "";
 	static char text[160];
 
 	if (rule->outermost)
@@ -82,8 +87,10 @@ static inline const char *show_rule(const struct unwind_user_rule *rule)
 
 	if (rule->cfa_add)
 		snprintf(add, sizeof(add), "%+d", rule->cfa_add);
-	snprintf(text, sizeof(text), "%s%s, %s, %s%s",
-		 show_loc(&rule->cfa, cfa, sizeof(cfa)), add,
+	if (rule->cfa_index)
+		snprintf(index, sizeof(index), " index r%u", rule->cfa_index - 1);
+	snprintf(text, sizeof(text), "%s%s%s, %s, %s%s",
+		 show_loc(&rule->cfa, cfa, sizeof(cfa)), index, add,
 		 show_loc(&rule->ra, ra, sizeof(ra)),
 		 show_loc(&rule->fp, fp, sizeof(fp)),
 		 rule->signal ? ", signal" : "");

@@ -125,7 +125,8 @@ static void close_program(struct program *program)
 	free((void *)program->sec.data);
 }
 
-static uint64_t locate(const struct unwind_user_loc *loc, uint64_t cfa, uint64_t same)
+static uint64_t locate_at(const struct unwind_user_loc *loc, uint64_t cfa, uint64_t same,
+			  uint64_t index)
 {
 	uint64_t value = cfa;
 
@@ -144,19 +145,26 @@ static uint64_t locate(const struct unwind_user_loc *loc, uint64_t cfa, uint64_t
 	default:
 		break;
 	}
-	value += loc->off;
+	value += loc->off + index;
 
 	return loc->deref ? sframe_eval__load(value) : value;
 }
 
+static uint64_t locate(const struct unwind_user_loc *loc, uint64_t cfa, uint64_t same)
+{
+	return locate_at(loc, cfa, same, 0);
+}
+
 static bool leads_to(const struct unwind_user_rule *rule, const struct sframe_frame *frame)
 {
-	uint64_t cfa;
+	uint64_t cfa, index = 0;
 
 	if (rule->outermost || frame->outermost)
 		return rule->outermost && frame->outermost;
 
-	cfa = locate(&rule->cfa, 0, 0) + rule->cfa_add;
+	if (rule->cfa_index)
+		index = sframe_eval__reg(rule->cfa_index - 1) * 8;
+	cfa = locate_at(&rule->cfa, 0, 0, index) + rule->cfa_add;
 
 	return cfa == frame->cfa && cfa == frame->sp &&
 	       locate(&rule->ra, cfa, 0) == frame->ra &&

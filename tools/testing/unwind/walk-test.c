@@ -180,6 +180,9 @@ FIXTURE_TEARDOWN(walk)
 /* A register has it, too; the others point above the stack. */
 #define RA_REG		4
 #define ABOVE_REG	3
+/* A number of words */
+#define INDEX_REG	9
+#define INDEX		2
 
 /* Walk from CODE, by @rule and then by frame pointer. */
 static unsigned int walk(FIXTURE_DATA(walk) *self, struct unwind_user_rule rule,
@@ -197,6 +200,7 @@ static unsigned int walk(FIXTURE_DATA(walk) *self, struct unwind_user_rule rule,
 	for (i = 0; i < UNWIND_USER_NR_GPRS; i++)
 		gprs.reg[i] = (unsigned long)memory.above;
 	gprs.reg[RA_REG] = RIGHT_RA;
+	gprs.reg[INDEX_REG] = INDEX;
 
 	/* As a table that takes the place of another one. */
 	tables_seq++;
@@ -457,6 +461,38 @@ TEST_F(walk, cfa_plus_number)
 	memory.stack[slot] = (unsigned long)&memory.stack[cfa - 1] + 1;
 	EXPECT_WALK(1, rule, true);
 	memory.stack[slot] = -WORD;
+	EXPECT_WALK(1, rule, true);
+}
+
+/* It is behind words whose number is in a register. */
+TEST_F(walk, cfa_behind_words)
+{
+	struct unwind_user_rule rule =
+		RULE_INDEX(LOC_AT_SP(2 * WORD), INDEX_REG, WORD, LOC_AT_CFA(-2 * (int)WORD));
+	const unsigned int slot = STACK_SP + 2 + INDEX, cfa = STACK_SP + 20;
+
+	frame(0);
+	memory.stack[slot] = (unsigned long)&memory.stack[cfa - 1];
+	memory.stack[cfa - 1] = RIGHT_RA;
+	memory.stack[cfa - 2] = (unsigned long)&memory.stack[cfa + 5];
+	memory.stack[cfa + 6] = OTHER + 0x40;
+	EXPECT_WALK(3, rule, true);
+	EXPECT_EQ(RIGHT_RA, self->entries[1]);
+	EXPECT_EQ(OTHER + 0x40, self->entries[2]);
+
+	/* Nobody knows the register of a caller, but the frame pointer. */
+	memory.stack[cfa - 1] = CODE + 0x30;
+	EXPECT_WALK(3, rule, true);
+	EXPECT_EQ(CODE + 0x30, self->entries[1]);
+	EXPECT_EQ(OTHER + 0x40, self->entries[2]);
+	memory.stack[cfa - 1] = RIGHT_RA;
+
+	/* The register leads off the stack. */
+	rule.cfa_index = ABOVE_REG + 1;
+	EXPECT_WALK(1, rule, true);
+
+	/* There is no such register. */
+	rule.cfa_index = UNWIND_USER_NR_GPRS + 1;
 	EXPECT_WALK(1, rule, true);
 }
 
