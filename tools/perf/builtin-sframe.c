@@ -420,7 +420,7 @@ static void print_check(const struct sframe_check *check)
 }
 
 /* What code without CFI consists of, if the instructions of the file were looked at */
-static void print_code(const struct sframe_insn_stats *stats)
+static void print_code(const struct sframe_check *check, const struct sframe_insn_stats *stats)
 {
 	static const char * const kinds[SFRAME_INSN_NR_KINDS] = {
 		[SFRAME_INSN_LEAF]	= "no frame",
@@ -439,10 +439,16 @@ static void print_code(const struct sframe_insn_stats *stats)
 	};
 	const char *sep = "";
 	unsigned int i;
+	u64 code, rules;
 
 	if (!stats->code)
 		return;
 
+	code = check->code - min(check->code, stats->padding + stats->data);
+	rules = check->code_described + check->derived;
+	printf("    %.3f%% of %" PRIu64 " bytes that are neither padding nor data",
+	       percent(min(rules, code), code), code);
+	printf(" described or derived\n");
 	printf("    not described: padding %" PRIu64 ", data %" PRIu64 "; derived, CFA by: ",
 	       stats->padding, stats->data);
 	for (i = 0; i < SFRAME_INSN_NR_KINDS; i++, sep = ", ")
@@ -520,7 +526,7 @@ static void check_file(size_t index, void *arg)
 		if (!file->found || verbose > 0 || check.different || check.extra) {
 			printf("%s: ", file->path);
 			print_check(&check);
-			print_code(&table.stats.insn);
+			print_code(&check, &table.stats.insn);
 			printf("%s", text ?: "");
 		}
 	}
@@ -575,7 +581,7 @@ static int cmd_sframe_check(int argc, const char **argv)
 		printf("%zu files, %zu skipped, %zu failed: ", all_files.nr, totals.skipped,
 		       totals.failed);
 		print_check(&totals.check);
-		print_code(&totals.stats.insn);
+		print_code(&totals.check, &totals.stats.insn);
 	}
 
 	ret = totals.failed || all_files.unlisted || totals.check.different ||

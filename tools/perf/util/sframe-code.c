@@ -307,29 +307,32 @@ static int sframe_code_input__find_covered(struct sframe_code_input *input)
 	return err;
 }
 
-/* Count the code that has no CFI and is not just padding. */
-static u64 sframe_code_input__uncovered(const struct sframe_code_input *input)
+/**
+ * struct sframe_code_gaps - Code that has no CFI
+ * @large:	Bytes that are not just padding
+ * @padding:	Bytes of padding
+ * @rest:	All other bytes
+ */
+struct sframe_code_gaps {
+	u64	large;
+	u64	padding;
+	u64	rest;
+};
+
+/* Add code between two functions. Only if @look is set it is read. */
+static void sframe_code_gaps__add(struct sframe_code_gaps *gaps, bool look,
+				  const struct sframe_insn_code *code, u64 start, u64 end)
 {
-	const struct sframe_ranges *covered = &input->covered;
-	u64 size = 0, start, end, next;
-	size_t i, at = 0;
+	size_t padding;
 
-	for (i = 0; i < input->nr_code; i++) {
-		start = input->code[i].addr;
-		end = start + input->code[i].size;
-		while (start < end) {
-			while (at < covered->nr && covered->ranges[at].end <= start)
-				at++;
-			next = at < covered->nr ? min(covered->ranges[at].start, end) : end;
-			if (next > start && next - start >= SFRAME_CODE_GAP)
-				size += next - start;
-			if (at == covered->nr || next == end)
-				break;
-			start = covered->ranges[at].end;
-		}
-	}
+	if (end - start >= SFRAME_CODE_GAP)
+		gaps->large += end - start;
+	if (!look)
+		return;
 
-	return size;
+	padding = sframe_insn__padding(start, code->bytes + (start - code->addr), end - start);
+	gaps->padding += padding;
+	gaps->rest += end - start - padding;
 }
 
 /* Does CFI describe anything in this section? */
@@ -350,6 +353,34 @@ static bool sframe_code_input__has_cfi(const struct sframe_code_input *input,
 	return lo < covered->nr && covered->ranges[lo].start < section->addr + section->size;
 }
 
+/* Count the code that has no CFI, in sections with CFI if @look is set. */
+static void sframe_code_input__gaps(const struct sframe_code_input *input, bool look,
+				    struct sframe_code_gaps *gaps)
+{
+	const struct sframe_ranges *covered = &input->covered;
+	const struct sframe_insn_code *code;
+	u64 start, end, next;
+	size_t i, at = 0;
+
+	for (i = 0; i < input->nr_code; i++) {
+		code = &input->code[i];
+		if (look && !sframe_code_input__has_cfi(input, code))
+			continue;
+		start = code->addr;
+		end = start + code->size;
+		while (start < end) {
+			while (at < covered->nr && covered->ranges[at].end <= start)
+				at++;
+			next = at < covered->nr ? min(covered->ranges[at].start, end) : end;
+			if (next > start)
+				sframe_code_gaps__add(gaps, look, code, start, next);
+			if (at == covered->nr || next == end)
+				break;
+			start = covered->ranges[at].end;
+		}
+	}
+}
+
 static void sframe_code_input__drop_cfi(struct sframe_code_input *input)
 {
 	size_t i, nr = 0;
@@ -365,10 +396,19 @@ static void sframe_code_input__drop_cfi(struct sframe_code_input *input)
 	input->nr_code = nr;
 }
 
-/* Decide how much of the code to look at. @large receives whether it is all of it. */
-static int sframe_code_input__choose(struct sframe_code_input *input, bool *large)
+/*
+ * Decide how much of the code to look at. @large receives whether it is all of it. If it is
+ * not, @left, unless it is NULL, receives what is left out.
+ */
+static int sframe_code_input__choose(struct sframe_code_input *input, bool *large,
+				     struct sframe_code_gaps *left)
 {
-	*large = sframe_code_input__uncovered(input) >= SFRAME_CODE_MIN;
+	struct sframe_code_gaps gaps = { };
+
+	sframe_code_input__gaps(input, false, &gaps);
+	*large = gaps.large >= SFRAME_CODE_MIN;
+	if (!*large && left)
+		sframe_code_input__gaps(input, true, left);
 	if (!*large)
 		sframe_code_input__drop_cfi(input);
 
@@ -504,6 +544,12 @@ int sframe_insn__analyse(const struct sframe_insn_input *in __maybe_unused,
 	return -ENODATA;
 }
 
+size_t sframe_insn__padding(u64 addr __maybe_unused, const u8 *bytes __maybe_unused,
+			    size_t size __maybe_unused)
+{
+	return 0;
+}
+
 enum sframe_insn_match sframe_insn__match(const struct sframe_insn_state *st __maybe_unused,
 					  const struct sframe_insn_rule *rule __maybe_unused)
 {
@@ -524,6 +570,7 @@ enum sframe_insn_match sframe_insn__match(const struct sframe_insn_state *st __m
 int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *code)
 {
 	struct sframe_code_input input = { .cfi = cfi, .code_out = code };
+	struct sframe_code_gaps left = { };
 	bool large = false;
 	int err;
 
@@ -533,7 +580,7 @@ int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *
 	if (!err)
 		err = sframe_code_input__read(&input);
 	if (!err)
-		err = sframe_code_input__choose(&input, &large);
+		err = sframe_code_input__choose(&input, &large, exists ? NULL : &left);
 	if (err)
 		goto out;
 	if (exists && large) {
@@ -547,6 +594,9 @@ int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *
 	if (err)
 		sframe_code__exit(code);
 out:
+	code->stats.code += left.padding + left.rest;
+	code->stats.padding += left.padding;
+	code->stats.without[SFRAME_INSN_UNREACHED] += left.rest;
 	sframe_code_input__exit(&input);
 	return err;
 }
@@ -813,7 +863,7 @@ bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *tab
 	/* The same choice needs the same CFI, which the fingerprint stands for. */
 	same = !sframe_cfi__find_functions(cfi) &&
 	       !sframe_code_input__find_covered(&input) && !sframe_code_input__read(&input) &&
-	       !sframe_code_input__choose(&input, &large);
+	       !sframe_code_input__choose(&input, &large, NULL);
 	if (same) {
 		sframe_code_input__hash(&input, hash);
 		same = !memcmp(hash, aux.code_hash, sizeof(hash));

@@ -39,6 +39,33 @@ bool sframe_analysis__stub(struct sframe_analysis *a, u64 addr)
 	return false;
 }
 
+/**
+ * sframe_insn__padding - Find out how many bytes are padding
+ * @addr:	Address of @bytes
+ * @bytes:	Code between two functions
+ * @size:	Number of bytes
+ *
+ * Return: Number of bytes before the first one that is not padding.
+ */
+size_t sframe_insn__padding(u64 addr, const u8 *bytes, size_t size)
+{
+	struct sframe_op op;
+	size_t off = 0;
+
+	while (off < size) {
+		if (!bytes[off]) {
+			off++;
+			continue;
+		}
+		if (!sframe_op__decode(&op, addr + off, bytes + off, size - off) ||
+		    !sframe_op__padding(&op, bytes + off))
+			break;
+		off += op.len;
+	}
+
+	return off;
+}
+
 /* Are the bytes from @addr on padding up to another function or to the end of the code? */
 bool sframe_analysis__dead_end(struct sframe_analysis *a, u64 addr)
 {

@@ -180,6 +180,7 @@ enum sframe_insn_match {
 enum sframe_insn_match sframe_insn__match(const struct sframe_insn_state *st,
 					  const struct sframe_insn_rule *rule);
 enum sframe_insn_kind sframe_insn__kind(const struct sframe_insn_rule *rule);
+size_t sframe_insn__padding(u64 addr, const u8 *bytes, size_t size);
 int sframe_insn__analyse(const struct sframe_insn_input *in, sframe_insn_row_fn fn, void *arg,
 			 struct sframe_insn_stats *stats);
 

@@ -15,8 +15,13 @@
 #include "util/symbol.h"
 #include "util/symsrc.h"
 
-/* Any file may have such a section. Real ones decompress to a few megabytes. */
+/*
+ * Any file may have such a section. Real ones decompress to some ten times their size, a few
+ * megabytes.
+ */
+#define DEBUGDATA_MIN	(1UL << 20)
 #define DEBUGDATA_MAX	(128UL << 20)
+#define DEBUGDATA_RATIO	100
 
 static int debugdata__temporary_file(void)
 {
@@ -45,6 +50,7 @@ int symsrc__init_debugdata(struct symsrc *ss, struct dso *dso, const struct syms
 	GElf_Shdr shdr;
 	Elf_Data *data;
 	Elf_Scn *scn;
+	size_t limit;
 	int fd;
 
 	scn = elf_section_by_name(file->elf, &ehdr, &shdr, ".gnu_debugdata", NULL);
@@ -59,7 +65,9 @@ int symsrc__init_debugdata(struct symsrc *ss, struct dso *dso, const struct syms
 	if (fd < 0)
 		return -1;
 
-	if (lzma_decompress_to_fd(data->d_buf, data->d_size, fd, DEBUGDATA_MAX)) {
+	limit = min_t(size_t, data->d_size, DEBUGDATA_MAX / DEBUGDATA_RATIO) * DEBUGDATA_RATIO;
+	limit = max_t(size_t, limit, DEBUGDATA_MIN);
+	if (lzma_decompress_to_fd(data->d_buf, data->d_size, fd, limit)) {
 		pr_debug("%s: cannot read .gnu_debugdata\n", file->name);
 		close(fd);
 		return -1;

@@ -134,6 +134,8 @@ test_parts() {
     fail "code that libdw does not get is not counted as missing"
   grep -q ', unread 32; 37.500% of 128 executable bytes described$' "${dir}/log" ||
     fail "code without call frame information does not count"
+  grep -q '^ *100.000% of 48 bytes that are neither padding nor data ' "${dir}/log" ||
+    fail "padding between functions counts as code"
   grep -q ' unread: no rule$' "${dir}/log" || fail "code that libdw does not get is not shown"
 
   # All of it is left out, so that there is no table.
@@ -210,6 +212,8 @@ test_code() {
     fail "no word about wrong call frame information"
   grep -q 'no rule, because: stack not restored 2$' "${dir}/log" ||
     fail "no reason why code has no rule"
+  grep -q '^ *99.868% of 1513 bytes that are neither padding nor data ' "${dir}/log" ||
+    fail "wrong share of code with rules"
 
   # Other code with the same CFI and the same build-id
   "${sframe[@]}" build "${dir}/code.so" > "${dir}/log" 2>&1 || fail "no table is made"

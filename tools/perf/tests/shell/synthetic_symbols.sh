@@ -307,7 +307,7 @@ test_debugdata() {
   : > "${dir}/empty"
   head -c 100 "${dir}/mini.xz" > "${dir}/half"
   echo "no ELF file" | xz -c > "${dir}/other"
-  head -c 140000000 /dev/zero | xz -0 -c > "${dir}/large"
+  { cat "${dir}/mini"; head -c 4000000 /dev/zero; } | xz -0 -c > "${dir}/large"
   for f in empty half other large
   do
     objcopy --update-section .gnu_debugdata="${dir}/${f}" "${with}" "${with}.${f}"
