@@ -594,9 +594,11 @@ int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *
 	if (err)
 		sframe_code__exit(code);
 out:
+#ifdef HAVE_AUXTRACE_SUPPORT
 	code->stats.code += left.padding + left.rest;
 	code->stats.padding += left.padding;
 	code->stats.without[SFRAME_INSN_UNREACHED] += left.rest;
+#endif
 	sframe_code_input__exit(&input);
 	return err;
 }

@@ -93,7 +93,7 @@ struct sframe_aux {
 #pragma GCC diagnostic pop
 
 #define SFRAME_AUX_MAGIC	"perf"
-#define SFRAME_AUX_VERSION	5
+#define SFRAME_AUX_VERSION	6
 
 enum sframe_base {
 	/* The caller's value is still in the register. */

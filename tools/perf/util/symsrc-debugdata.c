@@ -5,8 +5,9 @@
  * distributions ship it, so that stacks can be read without debug files. It is described
  * in "Debugging with GDB", MiniDebugInfo.
  */
-#include <stdio.h>
+#include <stdbool.h>
 #include <unistd.h>
+#include <sys/mman.h>
 #include <linux/kernel.h>
 
 #include "util/compress.h"
@@ -23,17 +24,13 @@
 #define DEBUGDATA_MAX	(128UL << 20)
 #define DEBUGDATA_RATIO	100
 
-static int debugdata__temporary_file(void)
+/* The section is a part of a file for this machine, so it must be for the same one. */
+static bool debugdata__is_like(const struct symsrc *ss, const struct symsrc *file)
 {
-	FILE *file = tmpfile();
-	int fd = -1;
-
-	if (file) {
-		fd = dup(fileno(file));
-		fclose(file);
-	}
-
-	return fd;
+	return ss->symtab && ss->symshdr.sh_entsize &&
+	       ss->ehdr.e_machine == file->ehdr.e_machine &&
+	       ss->ehdr.e_ident[EI_CLASS] == file->ehdr.e_ident[EI_CLASS] &&
+	       ss->ehdr.e_ident[EI_DATA] == file->ehdr.e_ident[EI_DATA];
 }
 
 /**
@@ -46,6 +43,8 @@ static int debugdata__temporary_file(void)
  */
 int symsrc__init_debugdata(struct symsrc *ss, struct dso *dso, const struct symsrc *file)
 {
+	enum dso_load_errno load_errno = *dso__load_errno(dso);
+	enum dso_swap_type needs_swap = dso__needs_swap(dso);
 	GElf_Ehdr ehdr = file->ehdr;
 	GElf_Shdr shdr;
 	Elf_Data *data;
@@ -61,7 +60,8 @@ int symsrc__init_debugdata(struct symsrc *ss, struct dso *dso, const struct syms
 	if (!data || !data->d_buf || !data->d_size)
 		return -1;
 
-	fd = debugdata__temporary_file();
+	/* Not a temporary file: this may be the mount namespace of somebody else. */
+	fd = memfd_create("gnu_debugdata", MFD_CLOEXEC);
 	if (fd < 0)
 		return -1;
 
@@ -75,12 +75,15 @@ int symsrc__init_debugdata(struct symsrc *ss, struct dso *dso, const struct syms
 
 	/* It is a part of the file, so it need not say which file it belongs to. */
 	if (symsrc__init_fd(ss, dso, file->name, file->type, fd, false))
-		return -1;
+		goto damaged;
 
-	if (!ss->symtab) {
-		symsrc__destroy(ss);
-		return -1;
-	}
+	if (debugdata__is_like(ss, file))
+		return 0;
 
-	return 0;
+	symsrc__destroy(ss);
+damaged:
+	/* The file itself is not damaged. */
+	*dso__load_errno(dso) = load_errno;
+	dso__set_needs_swap(dso, needs_swap);
+	return -1;
 }
