@@ -431,7 +431,8 @@ static int sframe_find_fre(const struct sframe_section *sec,
 
 /*
  * Decode the next location in an FRE of a flexible FDE. If there is none, leave @loc
- * as it is. @adds receives what is added to the CFA, and is NULL where that may not be.
+ * as it is. @adds receives the number to add and the second register. It is NULL where
+ * SFRAME_FLEX_ADD is not allowed.
  */
 static int sframe_decode_flex(struct sframe_words *words,
 			      struct unwind_user_loc *loc, struct unwind_user_rule *adds)

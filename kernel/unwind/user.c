@@ -111,7 +111,7 @@ static bool unwind_user_may_enter(const struct unwind_user_state *state,
 /*
  * Compute the value that @loc describes in the current frame. @cfa is the frame's
  * CFA. It is not valid while the CFA itself is computed; the rule for the CFA is
- * never relative to the CFA. @index is added to what is read from memory at.
+ * never relative to the CFA. @index is a part of the address, if the value is in memory.
  */
 static __always_inline bool
 unwind_user_locate_at(const struct unwind_user_state *state,
@@ -159,7 +159,7 @@ static bool unwind_user_locate(const struct unwind_user_state *state,
 	return unwind_user_locate_at(state, loc, cfa, 0, val);
 }
 
-/* The slot of the old stack pointer may be behind an array whose length is in a register. */
+/* As unwind_user_locate(). The slot may be behind an array whose length is in a register. */
 static bool unwind_user_locate_cfa(const struct unwind_user_state *state,
 				   const struct unwind_user_rule *rule, unsigned long *cfa)
 {

@@ -170,8 +170,8 @@ struct sframe_attr_v3 {
  * With SFRAME_FLAG_ADD: a third word follows, a number to add to what was read from
  * memory. Only for the CFA. Without the flag this bit is reserved.
  *
- * The control word then has a second register, or 0: its number plus 1. 8 times the
- * value of this register is part of the address that is read.
+ * The register has 5 bits then. The bits above are 0, or the number plus 1 of a second
+ * register. 8 times its value is a part of the address that is read.
  */
 #define SFRAME_FLEX_ADD			0x04
 #define SFRAME_FLEX_REG_SHIFT		3

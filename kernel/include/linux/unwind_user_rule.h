@@ -44,8 +44,8 @@ struct unwind_user_loc {
  * @ra:		The return address
  * @fp:		The caller's frame pointer
  * @cfa_add:	Bytes to add to the CFA after @cfa was read from memory
- * @cfa_index:	DWARF number, plus 1, of a register that is an index of words: 8 times
- *		its value is added before @cfa is read from memory. 0 if there is none
+ * @cfa_index:	DWARF number, plus 1, of a second register, or 0: 8 times its value is a
+ *		part of the address that @cfa is read from
  * @outermost:	There is no caller; the other fields are not valid
  * @signal:	The kernel made the frame for a signal: @ra is the instruction that
  *		was interrupted, not one after a call

@@ -38,9 +38,10 @@ static int sframe_code_functions__flush(struct sframe_code_functions *functions)
 }
 
 /*
- * A table divides functions with many rows. It does not say so, but a part that others
- * follow is full. If another function follows a full one, both get one name, whether the
- * table is in the cache or not: names do not depend on the cache.
+ * A table divides functions with many rows. Each part but the last has SFRAME_ROWS_MAX rows.
+ * So a part belongs to the full part before it. A function that follows a full part gets the
+ * name of the function before it. This is so without a table, too, because names must not
+ * depend on the cache.
  */
 static int sframe_code_functions__add(struct sframe_code_functions *functions, u64 start, u64 end,
 				      bool entry, u64 nr_rows)

@@ -53,6 +53,7 @@ size_t sframe_insn__padding(u64 addr, const u8 *bytes, size_t size)
 	size_t off = 0;
 
 	while (off < size) {
+		/* Linkers fill up with zeros, which are no whole instruction. */
 		if (!bytes[off]) {
 			off++;
 			continue;

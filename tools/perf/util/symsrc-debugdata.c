@@ -24,7 +24,7 @@
 #define DEBUGDATA_MAX	(128UL << 20)
 #define DEBUGDATA_RATIO	100
 
-/* The section is a part of a file for this machine, so it must be for the same one. */
+/* A damaged section may be for another machine than its file. */
 static bool debugdata__is_like(const struct symsrc *ss, const struct symsrc *file)
 {
 	return ss->symtab && ss->symshdr.sh_entsize &&

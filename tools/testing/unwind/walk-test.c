@@ -436,6 +436,16 @@ TEST_F(walk, cfa_off_stack)
 	}
 }
 
+/* A frame that keeps the caller's stack pointer less one word in a slot, and another frame */
+static void realigned_frame(unsigned int slot, unsigned int cfa)
+{
+	frame(0);
+	memory.stack[slot] = (unsigned long)&memory.stack[cfa - 1];
+	memory.stack[cfa - 1] = RIGHT_RA;
+	memory.stack[cfa - 2] = (unsigned long)&memory.stack[cfa + 5];
+	memory.stack[cfa + 6] = OTHER + 0x40;
+}
+
 /* The caller's stack pointer is in the frame, less what the number says. */
 TEST_F(walk, cfa_plus_number)
 {
@@ -443,11 +453,7 @@ TEST_F(walk, cfa_plus_number)
 		RULE_ADD(LOC_AT_SP(4 * WORD), WORD, LOC_AT_CFA(-2 * (int)WORD));
 	const unsigned int slot = STACK_SP + 4, cfa = STACK_SP + 20;
 
-	frame(0);
-	memory.stack[slot] = (unsigned long)&memory.stack[cfa - 1];
-	memory.stack[cfa - 1] = RIGHT_RA;
-	memory.stack[cfa - 2] = (unsigned long)&memory.stack[cfa + 5];
-	memory.stack[cfa + 6] = OTHER + 0x40;
+	realigned_frame(slot, cfa);
 	EXPECT_WALK(3, rule, true);
 	EXPECT_EQ(RIGHT_RA, self->entries[1]);
 	EXPECT_EQ(OTHER + 0x40, self->entries[2]);
@@ -471,11 +477,7 @@ TEST_F(walk, cfa_behind_words)
 		RULE_INDEX(LOC_AT_SP(2 * WORD), INDEX_REG, WORD, LOC_AT_CFA(-2 * (int)WORD));
 	const unsigned int slot = STACK_SP + 2 + INDEX, cfa = STACK_SP + 20;
 
-	frame(0);
-	memory.stack[slot] = (unsigned long)&memory.stack[cfa - 1];
-	memory.stack[cfa - 1] = RIGHT_RA;
-	memory.stack[cfa - 2] = (unsigned long)&memory.stack[cfa + 5];
-	memory.stack[cfa + 6] = OTHER + 0x40;
+	realigned_frame(slot, cfa);
 	EXPECT_WALK(3, rule, true);
 	EXPECT_EQ(RIGHT_RA, self->entries[1]);
 	EXPECT_EQ(OTHER + 0x40, self->entries[2]);
