@@ -180,10 +180,22 @@ run() {
   fi
 }
 
+# read_addresses FILE: for address(). nm takes seconds in an emulated guest.
+declare -A addresses
+read_addresses() {
+  local addr name
+
+  while read -r addr name
+  do
+    addresses["$1 ${name}"]=${addr}
+  done < <(nm "$1" | awk 'NF == 3 { sub(/^0*/, "", $1); print "0x" $1, $3 }')
+}
+
 # address FUNCTION [FILE]: as in the names, without leading zeros
 address() {
-  nm "${2:-${full}}" | awk -v name="$1" '$3 == name { sub(/^0*/, "", $1); print "0x" $1 }'
+  echo "${addresses["${2:-${full}} $1"]}"
 }
+read_addresses "${full}"
 
 # has FILE PATTERN WHAT: a line of the file contains the fixed string
 has() {
@@ -371,6 +383,7 @@ test_static() {
     return
   fi
   strip -o "${static}" "${static}.full"
+  read_addresses "${static}.full"
   record "${dir}/data5" "${static}" || give_up "cannot record: $(cat "${dir}/log")"
   run static_rows report -i "${dir}/data5" --stdio -q -s sym --dsos prog
   has static_rows "[.] prog[$(address hot1 "${static}.full")]" "static program"
