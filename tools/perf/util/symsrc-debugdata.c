@@ -27,10 +27,34 @@
 /* A damaged section may be for another machine than its file. */
 static bool debugdata__is_like(const struct symsrc *ss, const struct symsrc *file)
 {
-	return ss->symtab && ss->symshdr.sh_entsize &&
-	       ss->ehdr.e_machine == file->ehdr.e_machine &&
+	return ss->ehdr.e_machine == file->ehdr.e_machine &&
 	       ss->ehdr.e_ident[EI_CLASS] == file->ehdr.e_ident[EI_CLASS] &&
 	       ss->ehdr.e_ident[EI_DATA] == file->ehdr.e_ident[EI_DATA];
+}
+
+/* dso__load_sym() trusts the size of symbols, and the offsets of their names. */
+static bool debugdata__has_symbols(const struct symsrc *ss)
+{
+	size_t i, size = gelf_fsize(ss->elf, ELF_T_SYM, 1, EV_CURRENT);
+	Elf_Data *syms, *names;
+	GElf_Sym sym;
+
+	if (!ss->symtab || !size || ss->symshdr.sh_entsize != size)
+		return false;
+
+	syms  = elf_getdata(ss->symtab, NULL);
+	names = elf_getdata(elf_getscn(ss->elf, ss->symshdr.sh_link), NULL);
+	if (!syms || !names || !names->d_buf || !names->d_size ||
+	    ss->symshdr.sh_size > syms->d_size ||
+	    ((char *)names->d_buf)[names->d_size - 1])
+		return false;
+
+	for (i = 0; i < ss->symshdr.sh_size / size; i++) {
+		if (!gelf_getsym(syms, i, &sym) || sym.st_name >= names->d_size)
+			return false;
+	}
+
+	return true;
 }
 
 /**
@@ -77,7 +101,9 @@ int symsrc__init_debugdata(struct symsrc *ss, struct dso *dso, const struct syms
 	if (symsrc__init_fd(ss, dso, file->name, file->type, fd, false))
 		goto damaged;
 
-	if (debugdata__is_like(ss, file))
+	/* .dynsym is in the file itself. */
+	ss->dynsym = NULL;
+	if (debugdata__is_like(ss, file) && debugdata__has_symbols(ss))
 		return 0;
 
 	symsrc__destroy(ss);

@@ -312,15 +312,15 @@ add_debugdata() {
   objcopy --add-section .gnu_debugdata="${dir}/mini.xz" "$1" "$2"
 }
 
-# unlink_names FILE: its .symtab has no section of names, so no symbol can be read.
-unlink_names() {
+# damage FILE OFFSET BYTE: put the byte at the offset of the section header of .symtab
+damage() {
   local headers index
 
   headers=$(readelf -hW "$1" | sed -n 's/^ *Start of section headers: *\([0-9]*\) .*/\1/p')
   index=$(readelf -SW "$1" | sed -n 's/^ *\[ *\([0-9]*\)\] \.symtab .*/\1/p')
-  # sh_link of a header of 64 bytes
-  printf '\377\377' |
-    dd of="$1" bs=1 seek=$((headers + index * 64 + 40)) conv=notrunc status=none
+  # A header has 64 bytes.
+  printf '%b' "$3" |
+    dd of="$1" bs=1 seek=$((headers + index * 64 + $2)) conv=notrunc status=none
 }
 
 # Symbols in the section .gnu_debugdata win, too.
@@ -345,16 +345,20 @@ test_debugdata() {
   run annotated annotate -i "${dir}/data8" --stdio -s hot1
   has annotated "$(address hot1 | sed 's/^0x//'):" "annotate with .gnu_debugdata"
 
-  # Damaged sections: no data, half of it, no ELF file, no names, and too much data
+  # Damaged sections: no data, half of it, no ELF file, no section with names (sh_link),
+  # symbols of 0 and of 1 byte (sh_entsize), and too much data
   : > "${dir}/empty"
   head -c 100 "${dir}/mini.xz" > "${dir}/half"
   echo "no ELF file" | xz -c > "${dir}/other"
-  cp "${dir}/mini" "${dir}/unlinked"
-  unlink_names "${dir}/unlinked"
-  xz -c "${dir}/unlinked" > "${dir}/unlinked.xz"
+  for f in '40 \xff' '56 \x00' '56 \x01'
+  do
+    cp "${dir}/mini" "${dir}/damaged"
+    damage "${dir}/damaged" "${f% *}" "${f#* }"
+    xz -c "${dir}/damaged" > "${dir}/damaged-${f% *}-${f#*x}"
+  done
   { cat "${dir}/mini"; head -c 4000000 /dev/zero; } | xz -0 -c > "${dir}/large"
   cp "${with}" "${with}.full"
-  for f in empty half other unlinked.xz large
+  for f in empty half other damaged-40-ff damaged-56-00 damaged-56-01 large
   do
     objcopy --update-section .gnu_debugdata="${dir}/${f}" "${with}.full" "${with}"
     run mini_rows report -i "${dir}/data8" --stdio -q -s sym --dsos prog
