@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <sys/mman.h>
 #include <linux/kernel.h>
+#include <linux/sizes.h>
 
 #include "util/compress.h"
 #include "util/debug.h"
@@ -20,8 +21,8 @@
  * Any file may have such a section. Real ones decompress to some ten times their size, a few
  * megabytes.
  */
-#define DEBUGDATA_MIN	(1UL << 20)
-#define DEBUGDATA_MAX	(128UL << 20)
+#define DEBUGDATA_MIN	SZ_1M
+#define DEBUGDATA_MAX	SZ_128M
 #define DEBUGDATA_RATIO	100
 
 /* A damaged section may be for another machine than its file. */
