@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The requested stack of a task that is about to sleep
+ * The requested stack is walked early where others may change it before the task leaves
+ * the kernel: before it sleeps, and before a system call that was sampled as it was traced
  */
 #include <linux/atomic.h>
 #include <linux/minmax.h>
@@ -55,6 +56,37 @@ void unwind_deferred_sleep(void)
 				try_cmpxchg(&info->depth, &depth,
 					    max | UNWIND_DEPTH_WALKED);
 out:
+	unwind_deferred_release_memory(info);
+	unwind_deferred_unless_used(info);
+}
+
+/**
+ * unwind_deferred_walk_early - Walk the requested stack before a system call
+ *
+ * Runtimes hand the stack of a thread to another one just before a system call that puts
+ * the thread to sleep, and a system call may write to the stack itself. What this walk
+ * finds is what is delivered on the way out.
+ *
+ * Context: Task context of current, preemption enabled, no lock held. Sleeps.
+ */
+void unwind_deferred_walk_early(void)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	unsigned int depth = READ_ONCE(info->depth);
+
+	if (!(READ_ONCE(info->request) & UNWIND_REQUEST_PENDING) ||
+	    (depth & UNWIND_DEPTH_WALKED) || info->barred == UNWIND_BARRED_DEAD)
+		return;
+
+	unwind_deferred_take_memory(info);
+
+	if (unwind_deferred_cache(info, depth))
+		unwind_deferred_walk(info);
+
+	/* A system call takes long at times. Memory that is not charged is not kept for it. */
+	if (info->cache && info->cache->borrowed)
+		unwind_deferred_set_cache(info, NULL);
+
 	unwind_deferred_release_memory(info);
 	unwind_deferred_unless_used(info);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred user callchains of tasks that sleep: others may change the stack meanwhile.
+ * Deferred user callchains of tasks in system calls: the stack may change meanwhile.
  *
  * A function records where its return address is on the stack, makes a system call that
  * sleeps, and restores the return address before it returns. While it sleeps, another
- * thread replaces the return address by another one. The stack that is delivered must
- * have the address that was there when the sample was taken.
+ * thread replaces the return address by another one. Or the system call itself does. The
+ * stack that is delivered must have the address that was there when the sample was taken.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -102,6 +102,8 @@ FIXTURE(sleep) {
 FIXTURE_VARIANT(sleep) {
 	const char *tracepoint;
 	const char *filter;
+	/* Or a function of the kernel, in place of a tracepoint */
+	const char *kprobe;
 };
 
 FIXTURE_VARIANT_ADD(sleep, syscall) {
@@ -111,6 +113,11 @@ FIXTURE_VARIANT_ADD(sleep, syscall) {
 FIXTURE_VARIANT_ADD(sleep, sched_switch) {
 	.tracepoint = "sched/sched_switch",
 	.filter = TO_SLEEP,
+};
+
+/* In the system call: nothing but the sleep makes the kernel walk early. */
+FIXTURE_VARIANT_ADD(sleep, kprobe) {
+	.kprobe = "vfs_read",
 };
 
 FIXTURE_SETUP(sleep)
@@ -178,9 +185,17 @@ TEST_F_TIMEOUT(sleep, stack_of_the_sample, 300)
 	struct perf_event_attr attr;
 	void *decoy = (void *)wait_asleep;
 	unsigned int i;
+	long type;
 
-	attr = tp_attr(TRACEPOINT_ID(variant->tracepoint), BOTH);
+	attr = tp_attr(variant->kprobe ? 0 : TRACEPOINT_ID(variant->tracepoint), BOTH);
 	attr.inherit = 1;
+	if (variant->kprobe) {
+		type = pmu_type("kprobe");
+		if (type < 0)
+			SKIP(return, "no kprobe PMU (CONFIG_KPROBE_EVENTS?)");
+		attr.type = type;
+		attr.kprobe_func = (__u64)(unsigned long)variant->kprobe;
+	}
 	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
 	ASSERT_EQ(0, session_filter(&self->s, variant->filter));
 	ASSERT_EQ(0, session_enable(&self->s));
@@ -245,6 +260,52 @@ TEST_F_TIMEOUT(still_asleep, sched_switch, 300)
 	EXPECT_LE(1 + SLEEPS, count(&self->s.log, s->tid, s->ret));
 	ASSERT_EQ(1, write(s->pipe[1], "x", 1));
 	ASSERT_EQ(0, pthread_join(self->thread, NULL));
+}
+
+/* Reads the decoy from the pipe into its own return address. */
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+long read_over(struct sleeper *s)
+{
+	void *volatile *frame = __builtin_frame_address(0);
+	long ret;
+
+	s->ret = frame[1];
+	s->slot = &frame[1];
+	ret = raw_read(s->pipe[0], (void *)&frame[1], sizeof(*frame));
+	*s->slot = s->ret;
+	return ret;
+}
+
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+unsigned int read_over_some(struct sleeper *s)
+{
+	void *decoy = (void *)wait_asleep;
+	unsigned int i, done = 0;
+
+	for (i = 0; i < SLEEPS; i++) {
+		if (write(s->pipe[1], &decoy, sizeof(decoy)) == sizeof(decoy) &&
+		    read_over(s) == sizeof(decoy))
+			done++;
+	}
+	return done;
+}
+
+/* A system call that does not sleep changes the stack of its caller. */
+TEST_F_TIMEOUT(still_asleep, system_call_writes_to_the_stack, 300)
+{
+	struct sleeper *s = &self->sleeper;
+	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_read"), BOTH);
+	void *decoy = (void *)wait_asleep;
+	pid_t tid = getpid();
+
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(SLEEPS, read_over_some(s));
+	ASSERT_EQ(0, session_finish(&self->s));
+	TH_LOG("%u stacks of the sample, %u that the system call made",
+	       count(&self->s.log, tid, s->ret), count(&self->s.log, tid, decoy));
+	EXPECT_EQ(SLEEPS, count(&self->s.log, tid, s->ret));
+	EXPECT_EQ(0, count(&self->s.log, tid, decoy));
 }
 
 #else /* !__x86_64__ */

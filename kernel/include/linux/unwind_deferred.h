@@ -104,6 +104,7 @@ void unwind_deferred_task_exit(void);
 void unwind_deferred_task_dead(void);
 void unwind_deferred_kick(void);
 void unwind_deferred_sleep(void);
+void unwind_deferred_walk_early(void);
 int unwind_deferred_flush(struct unwind_deferred_client *client,
 			  unwind_flush_each_fn each, void *data, unsigned int max,
 			  struct unwind_flush_result *result);
@@ -165,6 +166,18 @@ static __always_inline void unwind_deferred_submit(void)
 }
 
 /**
+ * unwind_deferred_sys_enter - A system call has been traced and is about to begin
+ *
+ * Context: Task context of current, preemption enabled, no lock held. Sleeps.
+ */
+static __always_inline void unwind_deferred_sys_enter(void)
+{
+	if (static_branch_unlikely(&unwind_deferred_key.key) &&
+	    unlikely(READ_ONCE(current->unwind_info.request)))
+		unwind_deferred_walk_early();
+}
+
+/**
  * unwind_deferred_enter_guest - A guest is about to run
  *
  * For the task of the virtual CPU this counts as leaving the kernel. The guest may
@@ -221,6 +234,7 @@ static inline void unwind_deferred_task_dead(void) { }
 static __always_inline void unwind_deferred_enter_from_user_mode(void) { }
 static __always_inline void unwind_deferred_exit_to_user_mode(void) { }
 static __always_inline void unwind_deferred_submit(void) { }
+static __always_inline void unwind_deferred_sys_enter(void) { }
 static __always_inline void unwind_deferred_enter_guest(void) { }
 
 #endif /* CONFIG_UNWIND_USER */
