@@ -6,7 +6,7 @@ CONFIG ?= orc
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help tree export kernel perf demo check check-debug check-fp \
+.PHONY: help tree export kernel perf demo report check check-debug check-fp \
 	check-mutants check-topics check-bpf check-bare check-evidence check-export sweep vm bench clean
 
 help: ## this list
@@ -41,6 +41,9 @@ vm: ## a guest with the kernel of CONFIG; the script comes from standard input
 
 demo: ## profile programs of others in a guest, write build/demo
 	@scripts/guest/demo
+
+report: ## all results as one page, with plots and flame graphs, write build/report.html
+	@scripts/build/report
 
 check: ## the test suite on the fast kernel
 	@scripts/check/run
