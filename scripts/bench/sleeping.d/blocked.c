@@ -205,20 +205,25 @@ int main(int argc, char **argv)
 	make_missing();
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 65536);
+	/* A process that forks when all threads are there would copy all their mappings. */
 	for (i = 0; i < nr; i++) {
 		const struct way *way = &ways[i % WAYS];
 
-		if (way->sleep == sleep_stop) {
-			pid_t pid = fork();
+		if (way->sleep != sleep_stop)
+			continue;
+		if (!fork()) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			prctl(PR_SET_NAME, way->name);
+			for (;;)
+				sleeper(way, DEPTH);
+		}
+		stops++;
+	}
+	for (i = 0; i < nr; i++) {
+		const struct way *way = &ways[i % WAYS];
 
-			if (!pid) {
-				prctl(PR_SET_PDEATHSIG, SIGKILL);
-				prctl(PR_SET_NAME, way->name);
-				for (;;)
-					sleeper(way, DEPTH);
-			}
-			stops++;
-		} else if (pthread_create(&tid, &attr, thread, (void *)way)) {
+		if (way->sleep != sleep_stop &&
+		    pthread_create(&tid, &attr, thread, (void *)way)) {
 			perror("pthread_create");
 			return 1;
 		}
