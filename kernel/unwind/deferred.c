@@ -443,16 +443,11 @@ static unsigned int unwind_deferred_fill(struct unwind_task_info *info,
 	return UNWIND_USER_MAX_DEPTH;
 }
 
-/**
- * unwind_deferred_walk - Walk the stack of the pending request
- * @info:	State of current, which has taken its memory and has a cache
- *
- * Does nothing if the last walk has left the stack in memory. After this, no request can
- * ask for a deeper stack.
- *
- * Context: Task context of current, interrupts enabled, no lock held. Sleeps.
+/*
+ * Walk the stack of the pending request, unless the last walk has left it in memory.
+ * After this, no request can ask for a deeper stack. @info has a cache.
  */
-void unwind_deferred_walk(struct unwind_task_info *info)
+static void unwind_deferred_walk(struct unwind_task_info *info)
 {
 	unsigned int depth, walked;
 

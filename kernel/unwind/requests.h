@@ -40,8 +40,6 @@ static inline bool unwind_deferred_in_uprobe(void)
 extern struct unwind_deferred_client *unwind_deferred_clients[UNWIND_MAX_CLIENTS];
 extern struct srcu_struct unwind_deferred_srcu;
 
-void unwind_deferred_walk(struct unwind_task_info *info);
-
 /* First byte of the instruction whose uprobe is being handled, or 0 */
 static inline u8 unwind_user_probed(void)
 {

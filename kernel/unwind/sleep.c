@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The requested stack is walked early where others may change it before the task leaves
- * the kernel: before it sleeps, and before a system call that was sampled as it was traced
+ * The requested stack is walked early where it may change before the task leaves the kernel:
+ * before the task sleeps, and before a system call that was sampled as it was traced
  */
 #include <linux/atomic.h>
 #include <linux/minmax.h>
@@ -13,18 +13,12 @@
 #include "requests.h"
 #include "task_memory.h"
 
-/**
- * unwind_deferred_sleep - Walk the requested stack before current sleeps
- *
- * While a task sleeps, others may use its stack: runtimes run another coroutine on it.
- * Registers are those of the request, so the memory should be, too. If the walk finds
- * the whole stack with what is at hand, that is what is delivered later. Otherwise
- * nothing changes, and the stack is walked on the way out.
- *
- * Context: Task context of current, which is about to sleep. It may hold mutexes and
- *	    the like, and perhaps sleeps in a walk itself. Does not sleep.
+/*
+ * Walk the requested stack with what is at hand. What this walk finds is delivered later if it
+ * is the whole stack, or, with @cut, as much of it as was requested. Otherwise nothing
+ * changes, and the stack is walked on the way out.
  */
-void unwind_deferred_sleep(void)
+static void unwind_deferred_at_hand(bool cut)
 {
 	struct unwind_task_info *info = &current->unwind_info;
 	unsigned int depth = READ_ONCE(info->depth), max;
@@ -48,45 +42,46 @@ void unwind_deferred_sleep(void)
 		goto out;
 
 	/* If a deeper request joins now, the walk on the way out serves both. */
-	if (cache->end != UNWIND_USER_END_CUT)
+	if (cache->end != UNWIND_USER_END_CUT) {
 		cache->filled = try_cmpxchg(&info->depth, &depth,
 					    UNWIND_USER_MAX_DEPTH | UNWIND_DEPTH_WALKED);
-	else
+	} else if (cut) {
 		cache->filled = max == depth &&
 				try_cmpxchg(&info->depth, &depth,
 					    max | UNWIND_DEPTH_WALKED);
+	} else {
+		cache->filled = false;
+		info->tried = 0;
+	}
 out:
 	unwind_deferred_release_memory(info);
 	unwind_deferred_unless_used(info);
 }
 
 /**
- * unwind_deferred_walk_early - Walk the requested stack before a system call
+ * unwind_deferred_sleep - Walk the requested stack before current sleeps
  *
- * Runtimes hand the stack of a thread to another one just before a system call that puts
- * the thread to sleep, and a system call may write to the stack itself. What this walk
- * finds is what is delivered on the way out.
+ * While a task sleeps, others may use its stack: runtimes run another coroutine on it.
+ * Registers are those of the request, so the memory should be, too.
  *
- * Context: Task context of current, preemption enabled, no lock held. Sleeps.
+ * Context: Task context of current, which is about to sleep. It may hold mutexes and
+ *	    the like, and perhaps sleeps in a walk itself. Does not sleep.
  */
-void unwind_deferred_walk_early(void)
+void unwind_deferred_sleep(void)
 {
-	struct unwind_task_info *info = &current->unwind_info;
-	unsigned int depth = READ_ONCE(info->depth);
+	unwind_deferred_at_hand(true);
+}
 
-	if (!(READ_ONCE(info->request) & UNWIND_REQUEST_PENDING) ||
-	    (depth & UNWIND_DEPTH_WALKED) || info->barred == UNWIND_BARRED_DEAD)
-		return;
-
-	unwind_deferred_take_memory(info);
-
-	if (unwind_deferred_cache(info, depth))
-		unwind_deferred_walk(info);
-
-	/* A system call takes long at times. Memory that is not charged is not kept for it. */
-	if (info->cache && info->cache->borrowed)
-		unwind_deferred_set_cache(info, NULL);
-
-	unwind_deferred_release_memory(info);
-	unwind_deferred_unless_used(info);
+/**
+ * unwind_deferred_traced - Walk the requested stack before a system call
+ *
+ * A system call may write to the stack of its caller, and runtimes hand a stack to another
+ * thread just before a system call that sleeps. A stack that is cut at its depth is not
+ * kept: for the rest of the system call, no request could ask for a deeper one.
+ *
+ * Context: Task context of current, preemption enabled, no lock held. Does not sleep.
+ */
+void unwind_deferred_traced(void)
+{
+	unwind_deferred_at_hand(false);
 }

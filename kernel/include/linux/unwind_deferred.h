@@ -104,7 +104,7 @@ void unwind_deferred_task_exit(void);
 void unwind_deferred_task_dead(void);
 void unwind_deferred_kick(void);
 void unwind_deferred_sleep(void);
-void unwind_deferred_walk_early(void);
+void unwind_deferred_traced(void);
 int unwind_deferred_flush(struct unwind_deferred_client *client,
 			  unwind_flush_each_fn each, void *data, unsigned int max,
 			  struct unwind_flush_result *result);
@@ -168,13 +168,14 @@ static __always_inline void unwind_deferred_submit(void)
 /**
  * unwind_deferred_sys_enter - A system call has been traced and is about to begin
  *
- * Context: Task context of current, preemption enabled, no lock held. Sleeps.
+ * Context: Task context of current, preemption enabled, no lock held.
  */
 static __always_inline void unwind_deferred_sys_enter(void)
 {
-	if (static_branch_unlikely(&unwind_deferred_key.key) &&
+	if (IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) &&
+	    static_branch_unlikely(&unwind_deferred_key.key) &&
 	    unlikely(READ_ONCE(current->unwind_info.request)))
-		unwind_deferred_walk_early();
+		unwind_deferred_traced();
 }
 
 /**

@@ -53,8 +53,8 @@ enum unwind_barred {
  * @work:	Task work that runs the deferred work
  * @cache:	The stack that was walked last, if the memory is still there. A walk
  *		allocates it
- * @tried:	Cookie of the last request whose stack unwind_deferred_sleep() has tried to
- *		walk
+ * @tried:	Cookie of the last request whose stack could not, or need not, be walked early
+ *		again; see sleep.c
  * @subject:	In a kernel thread that walks the stack of another task: that task
  *
  * All fields belong to the task itself. Only the task writes them: in task context,
@@ -81,7 +81,7 @@ enum unwind_barred {
  * @depth       task, IRQ, NMI: store             a request that has set @request to
  *                                                CLAIMED
  *              task, IRQ, NMI: cmpxchg           a request that joins a pending one
- *              task: cmpxchg                     the deferred work; an early walk
+ *              task: cmpxchg                     the deferred work
  * @rounds      task                              the deferred work; return to
  *                                                user mode and entry of a guest
  *                                                with IRQs off; exec
@@ -89,12 +89,13 @@ enum unwind_barred {
  *                                                user mode with IRQs off
  * @cpu         task                              the deferred work
  * @memory      task, other CPU: cmpxchg          around uses of the next three
- * @cache,      task                              the deferred work; an early walk;
- * @gprs,                                         exec, exit; the task has taken @memory
+ * @cache,      task                              the deferred work; exec, exit;
+ * @gprs,                                         the task has taken @memory
  * @rules       other CPU: to NULL                reclaim; it has taken @memory
  * @asked,      task, IRQ, NMI                    a sample whose stack lacks rules
  * @missing
- * @tried       task                              it is about to sleep
+ * @tried       task                              it is about to sleep, or to begin a
+ *                                                system call that was traced
  * @subject     task, a kernel thread             around a walk of another's stack
  * @request,    other CPU                         a flush; the task is on no CPU and
  * @served,                                       cannot wake up, and the flush has
