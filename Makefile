@@ -6,7 +6,7 @@ CONFIG ?= orc
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help tree export kernel perf demo report check check-debug check-fp \
+.PHONY: help tree export kernel perf demo report check check-debug check-fp stress \
 	check-mutants check-topics check-bpf check-bare check-evidence check-export sweep vm bench clean
 
 help: ## this list
@@ -53,6 +53,9 @@ check-debug: ## the guest tests on a kernel with KASAN, lockdep and the like
 
 check-fp: ## the guest tests on a kernel with frame pointers
 	@scripts/check/run fp
+
+stress: ## half an hour of everything at once on the debug kernel (MINUTES)
+	@scripts/check/stress $(MINUTES)
 
 check-mutants: ## do the tests fail on a kernel, and with a perf, with planted faults?
 	@scripts/check/mutants

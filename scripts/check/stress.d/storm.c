@@ -144,8 +144,11 @@ static void do_code(void)
 	call = (void *)map;
 	for (i = 0; i < 10; i++) {
 		call(from_mapped);
-		if (!mprotect(map, size, PROT_READ))
-			mprotect(map, size, PROT_READ | PROT_EXEC);
+		/* It may fail for want of memory, and that is not what the storm is about. */
+		if (!mprotect(map, size, PROT_READ)) {
+			while (mprotect(map, size, PROT_READ | PROT_EXEC))
+				usleep(100);
+		}
 		if (size > 4096 && i == 5)
 			munmap(map + 4096, size - 4096);
 	}
