@@ -734,6 +734,8 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 
 	unwind_tables_switch_back(tables);
 	pagefault_enable();
+	if (hand->report && !hand->missed && ret != UNWIND_USER_CORRUPT)
+		trace_unwind_user_walk(regs->ip, nr, &state, ret);
 	*filled = nr;
 
 	return unwind_user_ends[ret];
