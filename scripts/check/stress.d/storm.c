@@ -149,8 +149,8 @@ static void do_code(void)
 			while (mprotect(map, size, PROT_READ | PROT_EXEC))
 				usleep(100);
 		}
-		if (size > 4096 && i == 5)
-			munmap(map + 4096, size - 4096);
+		if (size > 4096 && i == 5 && !munmap(map + 4096, size - 4096))
+			size = 4096;
 	}
 	munmap(map, size);
 out:
