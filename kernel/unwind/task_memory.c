@@ -21,7 +21,7 @@
  * guards they only use @gprs: they load the pointer once, with interrupts off, and the
  * memory is freed after an RCU grace period.
  *
- * A task that is about to sleep, or is sampled in the scheduler, takes @memory without
+ * A task that walks early (sleep.c), or is sampled in the scheduler, takes @memory without
  * waiting, and a flush takes that of a task that does not run. If the last client goes
  * meanwhile, they free the memory, except a sample in the scheduler, which cannot: that
  * memory is left until the task exits or memory is short.

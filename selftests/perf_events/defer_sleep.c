@@ -35,7 +35,7 @@
 struct sleeper {
 	int		pipe[2];
 	pid_t		tid;
-	/* The return address of read_one(): where it is, and what it was. */
+	/* The return address of read_one() or read_over(): where it is, and what it was. */
 	void *volatile	*volatile slot;
 	void		*volatile ret;
 	volatile int	nr;
@@ -187,6 +187,7 @@ TEST_F_TIMEOUT(sleep, stack_of_the_sample, 300)
 	void *decoy = (void *)wait_asleep;
 	unsigned int i;
 	long type;
+	int ret;
 
 	attr = tp_attr(variant->kprobe ? 0 : TRACEPOINT_ID(variant->tracepoint), BOTH);
 	attr.inherit = 1;
@@ -197,10 +198,10 @@ TEST_F_TIMEOUT(sleep, stack_of_the_sample, 300)
 		attr.type = type;
 		attr.kprobe_func = (__u64)(unsigned long)variant->kprobe;
 	}
-	if (session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES)) {
-		ASSERT_NE(NULL, variant->kprobe);
+	ret = session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES);
+	if (ret && variant->kprobe)
 		SKIP(return, "no kprobe on %s(): %s", variant->kprobe, strerror(errno));
-	}
+	ASSERT_EQ(0, ret);
 	ASSERT_EQ(0, session_filter(&self->s, variant->filter));
 	ASSERT_EQ(0, session_enable(&self->s));
 	ASSERT_EQ(0, pthread_create(&self->thread, NULL, sleeper_thread, s));
@@ -219,13 +220,13 @@ TEST_F_TIMEOUT(sleep, stack_of_the_sample, 300)
 	EXPECT_EQ(0, count(&self->s.log, s->tid, decoy));
 }
 
-FIXTURE(still_asleep) {
+FIXTURE(reader) {
 	struct session s;
 	struct sleeper sleeper;
 	pthread_t thread;
 };
 
-FIXTURE_SETUP(still_asleep)
+FIXTURE_SETUP(reader)
 {
 	const char *why = defer_unsupported();
 
@@ -234,7 +235,7 @@ FIXTURE_SETUP(still_asleep)
 	ASSERT_EQ(0, pipe(self->sleeper.pipe));
 }
 
-FIXTURE_TEARDOWN(still_asleep)
+FIXTURE_TEARDOWN(reader)
 {
 	session_close(&self->s);
 	close(self->sleeper.pipe[0]);
@@ -242,7 +243,7 @@ FIXTURE_TEARDOWN(still_asleep)
 }
 
 /* The last switch of a task that still sleeps when the session ends has its stack. */
-TEST_F_TIMEOUT(still_asleep, sched_switch, 300)
+TEST_F_TIMEOUT(reader, still_asleep, 300)
 {
 	struct sleeper *s = &self->sleeper;
 	struct perf_event_attr attr;
@@ -296,30 +297,8 @@ void *overwritten_thread(void *arg)
 	return NULL;
 }
 
-FIXTURE(overwritten) {
-	struct session s;
-	struct sleeper sleeper;
-	pthread_t thread;
-};
-
-FIXTURE_SETUP(overwritten)
-{
-	const char *why = defer_unsupported();
-
-	if (why)
-		SKIP(return, "%s", why);
-	ASSERT_EQ(0, pipe(self->sleeper.pipe));
-}
-
-FIXTURE_TEARDOWN(overwritten)
-{
-	session_close(&self->s);
-	close(self->sleeper.pipe[0]);
-	close(self->sleeper.pipe[1]);
-}
-
 /* A system call that does not sleep changes the stack of its caller. */
-TEST_F_TIMEOUT(overwritten, stack_of_the_sample, 300)
+TEST_F_TIMEOUT(reader, overwrites_its_stack, 300)
 {
 	struct sleeper *s = &self->sleeper;
 	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_read"), BOTH);

@@ -81,7 +81,7 @@ enum unwind_barred {
  * @depth       task, IRQ, NMI: store             a request that has set @request to
  *                                                CLAIMED
  *              task, IRQ, NMI: cmpxchg           a request that joins a pending one
- *              task: cmpxchg                     the deferred work
+ *              task: cmpxchg                     the deferred work; an early walk
  * @rounds      task                              the deferred work; return to
  *                                                user mode and entry of a guest
  *                                                with IRQs off; exec
@@ -89,8 +89,8 @@ enum unwind_barred {
  *                                                user mode with IRQs off
  * @cpu         task                              the deferred work
  * @memory      task, other CPU: cmpxchg          around uses of the next three
- * @cache,      task                              the deferred work; exec, exit;
- * @gprs,                                         the task has taken @memory
+ * @cache,      task                              the deferred work; an early walk; exec,
+ * @gprs,                                         exit; the task has taken @memory
  * @rules       other CPU: to NULL                reclaim; it has taken @memory
  * @asked,      task, IRQ, NMI                    a sample whose stack lacks rules
  * @missing

@@ -221,13 +221,14 @@ static void do_stacks(void)
 
 static void do_ptrace(void)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 	unsigned int i;
 	int status;
 
 	if (!pid) {
+		/* The signal does not come if the parent is gone already. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
+		while (getppid() == parent)
 			deeper(12);
 	}
 	if (pid < 0)
