@@ -50,8 +50,8 @@ struct unwind_user_confine;
  *		may find more frames
  * @lookups:	How many regions may still be looked up; 0 if somebody holds their lock, perhaps
  *		beneath the walk
- * @report:	Whether the tracepoint unwind_user_walk reports the walk if nothing was missed:
- *		its stack is delivered in place of that of a walk in task context
+ * @report:	Whether the tracepoint unwind_user_walk reports the walk if nothing was missed,
+ *		as it reports walks that may sleep
  *
  * Belongs to the walk. It is too large for the stack of an NMI.
  */

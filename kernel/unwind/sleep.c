@@ -41,11 +41,13 @@ static void unwind_deferred_at_hand(bool cut)
 	if (!cache->filled)
 		goto out;
 
-	/* If a deeper request joins now, the walk on the way out serves both. */
 	if (cache->end != UNWIND_USER_END_CUT) {
-		cache->filled = try_cmpxchg(&info->depth, &depth,
-					    UNWIND_USER_MAX_DEPTH | UNWIND_DEPTH_WALKED);
+		/* The whole stack also serves a deeper request that joins now. */
+		while (!try_cmpxchg(&info->depth, &depth,
+				    UNWIND_USER_MAX_DEPTH | UNWIND_DEPTH_WALKED))
+			;
 	} else if (cut) {
+		/* If a deeper request joins now, the walk on the way out serves both. */
 		cache->filled = max == depth &&
 				try_cmpxchg(&info->depth, &depth,
 					    max | UNWIND_DEPTH_WALKED);
@@ -77,7 +79,7 @@ void unwind_deferred_sleep(void)
  *
  * A system call may write to the stack of its caller, and runtimes hand a stack to another
  * thread just before a system call that sleeps. A stack that is cut at its depth is not
- * kept: for the rest of the system call, no request could ask for a deeper one.
+ * kept: otherwise no request could ask for a deeper one in the rest of the system call.
  *
  * Context: Task context of current, preemption enabled, no lock held. Does not sleep.
  */

@@ -94,6 +94,16 @@ static bool asleep(pid_t tid)
 	return strstr(wchan, "pipe_read");
 }
 
+/* Without rules, the kernel does not walk early. */
+static const char *unsupported(void)
+{
+	const char *why = defer_unsupported();
+
+	if (!why && access("/proc/sys/kernel/unwind_user_immediate", F_OK))
+		why = "kernel without CONFIG_UNWIND_USER_SFRAME";
+	return why;
+}
+
 FIXTURE(sleep) {
 	struct session s;
 	struct sleeper sleeper;
@@ -123,7 +133,7 @@ FIXTURE_VARIANT_ADD(sleep, kprobe) {
 
 FIXTURE_SETUP(sleep)
 {
-	const char *why = defer_unsupported();
+	const char *why = unsupported();
 
 	if (why)
 		SKIP(return, "%s", why);
@@ -228,7 +238,7 @@ FIXTURE(reader) {
 
 FIXTURE_SETUP(reader)
 {
-	const char *why = defer_unsupported();
+	const char *why = unsupported();
 
 	if (why)
 		SKIP(return, "%s", why);
@@ -319,7 +329,7 @@ TEST_F_TIMEOUT(reader, overwrites_its_stack, 300)
 
 #else /* !__x86_64__ */
 
-TEST(sleep)
+TEST(x86_64_only)
 {
 	SKIP(return, "the system call is written for x86-64");
 }

@@ -41,6 +41,8 @@
 #define CGROUP "/sys/fs/cgroup/storm"
 
 static uint64_t state;
+/* The last thing that was tried could not be done. */
+static bool failed;
 static volatile uint64_t sink;
 static char self_path[4096];
 
@@ -340,7 +342,8 @@ static void do_events(void)
 	if (attr.config == PERF_COUNT_SW_CPU_CLOCK)
 		attr.sample_period = 200000 + rnd(800000);
 	fds[0] = event_open(&attr, pid, pid < 0 ? (int)rnd(2) : -1);
-	if (fds[0] < 0)
+	failed = fds[0] < 0;
+	if (failed)
 		return;
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	fds[1] = event_open(&attr, pid, pid < 0 ? (int)rnd(2) : -1);
@@ -433,8 +436,9 @@ static void child(unsigned int i, struct shared *shared, uint64_t seed)
 	prctl(PR_SET_NAME, name);
 	state = seed * 1000 + i;
 	for (;;) {
+		failed = false;
 		activity->once();
-		shared->done[i]++;
+		shared->done[i] += !failed;
 	}
 }
 
