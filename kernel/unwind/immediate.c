@@ -159,11 +159,11 @@ bool unwind_immediate_fill(struct unwind_task_info *info,
 		return false;
 
 	known = unwind_deferred_peek_gprs(info, &memory->gprs);
-	memory->hand.report = true;
+	memory->hand.requested = true;
 	cache->end = unwind_user_walk_at_hand(&memory->hand, &info->regs,
 					      known ? &memory->gprs : NULL, info->rules,
 					      cache->entries, max, &cache->nr);
-	memory->hand.report = false;
+	memory->hand.requested = false;
 	whole = !memory->hand.missed && cache->end != UNWIND_USER_END_BROKEN;
 	unwind_immediate_memory_put(memory);
 

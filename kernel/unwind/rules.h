@@ -50,8 +50,8 @@ struct unwind_user_confine;
  *		may find more frames
  * @lookups:	How many regions may still be looked up; 0 if somebody holds their lock, perhaps
  *		beneath the walk
- * @report:	Whether the tracepoint unwind_user_walk reports the walk if nothing was missed,
- *		as it reports walks that may sleep
+ * @requested:	It is the stack of a request: code has the uprobe that it had then, and the
+ *		tracepoint unwind_user_walk reports the walk if nothing was missed
  *
  * Belongs to the walk. It is too large for the stack of an NMI.
  */
@@ -61,7 +61,7 @@ struct unwind_user_hand {
 	u32				budget;
 	unsigned long			missed;
 	unsigned int			lookups;
-	bool				report;
+	bool				requested;
 };
 
 /* In the key of a rule: the frame was interrupted; it did not make a call. */

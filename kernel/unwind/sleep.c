@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The requested stack is walked early where it may change before the task leaves the kernel:
- * before the task sleeps, and before a system call that was sampled as it was traced
+ * before the task sleeps or is preempted on the way out, and before a system call that was
+ * sampled as it was traced
  */
 #include <linux/atomic.h>
 #include <linux/minmax.h>
@@ -84,6 +85,20 @@ void unwind_deferred_sleep(void)
  * Context: Task context of current, preemption enabled, no lock held. Does not sleep.
  */
 void unwind_deferred_traced(void)
+{
+	unwind_deferred_at_hand(false);
+}
+
+/**
+ * unwind_deferred_preempted - Walk the requested stack before current is preempted
+ *
+ * Until the task runs again, other threads may change its stack. A stack that is cut at its
+ * depth is not kept, as in unwind_deferred_traced().
+ *
+ * Context: Task context of current, interrupts enabled. It may hold mutexes and the
+ *	    like, and may be in a walk itself. Does not sleep.
+ */
+void unwind_deferred_preempted(void)
 {
 	unwind_deferred_at_hand(false);
 }

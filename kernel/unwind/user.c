@@ -279,14 +279,21 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
  * Any data may look like a frame, but a return address must follow a call
  * instruction. The exception is the outermost function, which is entered with a
  * frame pointer of zero. Nobody calls it; the code that made its stack wrote the
- * return address.
+ * return address. Where that stack begins, a zero and the address of some code prove
+ * little. Runtimes that let unwinders look up the address before it, such as Go's, have
+ * a no-op there.
  */
-static bool unwind_user_is_return_address(unsigned long addr, bool outermost)
+static bool unwind_user_is_return_address(const struct unwind_user_caller *caller,
+					  unsigned long addr)
 {
 	struct unwind_user_mapping code;
 
-	return arch_unwind_user_after_call(addr) ||
-	       (outermost && unwind_user_find_code(addr, &code));
+	if (arch_unwind_user_after_call(addr))
+		return true;
+
+	return caller->fp_known && !caller->fp &&
+	       (!caller->switched || arch_unwind_user_after_nop(addr)) &&
+	       unwind_user_find_code(addr, &code);
 }
 
 /* May the walk continue at the CFA that the rule leads to? */
@@ -343,9 +350,7 @@ static bool unwind_user_accept_ra(const struct unwind_user_state *state,
 	    (!state->suspect || !unwind_user_from_fp(rule) || rule->signal))
 		return true;
 
-	return unwind_user_is_return_address(regs->cs_base + ra,
-					     !caller->switched &&
-					     caller->fp_known && !caller->fp);
+	return unwind_user_is_return_address(caller, regs->cs_base + ra);
 }
 
 static void unwind_user_commit(struct unwind_user_state *state,
@@ -531,6 +536,16 @@ static bool unwind_user_lacks_gprs(const struct unwind_user_state *state,
 				      rule->cfa_index);
 }
 
+/*
+ * A walk at hand could not read what a frame is found by. The frame pointer may skip the
+ * frame, and a walk that may sleep can read it.
+ */
+static void unwind_user_frame_missed(const struct unwind_user_state *state)
+{
+	if (state->hand && !state->hand->missed)
+		state->hand->missed = state->regs.cs_base + state->regs.ip ?: 1;
+}
+
 static enum unwind_user_result
 unwind_user_next_fp(struct unwind_user_state *state)
 {
@@ -544,6 +559,7 @@ unwind_user_next_fp(struct unwind_user_state *state)
 			state->stats.entry++;
 			return ret;
 		}
+		unwind_user_frame_missed(state);
 	}
 
 	/* This rule reads other words. */
@@ -580,9 +596,11 @@ enum unwind_user_result unwind_user_next(struct unwind_user_state *state)
 
 	kind = unwind_user_find_rule(state, &rule);
 
-	if (kind == UNWIND_USER_RULE_SIGNAL &&
-	    arch_unwind_user_signal_frame(state, &regs, &gprs))
-		return unwind_user_leave_signal(state, &regs, &gprs);
+	if (kind == UNWIND_USER_RULE_SIGNAL) {
+		if (arch_unwind_user_signal_frame(state, &regs, &gprs))
+			return unwind_user_leave_signal(state, &regs, &gprs);
+		unwind_user_frame_missed(state);
+	}
 
 	if (kind != UNWIND_USER_RULE_FOUND || unwind_user_lacks_gprs(state, &rule))
 		return unwind_user_next_fp(state);
@@ -717,7 +735,8 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 	unwind_user_start(&state, regs, gprs, rules);
 	state.hand = hand;
 	state.confine = &hand->confine;
-	state.probed = unwind_user_probed();
+	if (!hand->requested)
+		state.probed = unwind_user_probed();
 
 	pagefault_disable();
 	tables = unwind_tables_switch();
@@ -734,7 +753,7 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 
 	unwind_tables_switch_back(tables);
 	pagefault_enable();
-	if (hand->report && !hand->missed && ret != UNWIND_USER_CORRUPT)
+	if (hand->requested && !hand->missed && ret != UNWIND_USER_CORRUPT)
 		trace_unwind_user_walk(regs->ip, nr, &state, ret);
 	*filled = nr;
 

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred user callchains of tasks in system calls: the stack may change meanwhile.
+ * Deferred user callchains of tasks that sleep, make system calls or are preempted: the
+ * stack may change meanwhile.
  *
  * A function records where its return address is on the stack, makes a system call that
  * sleeps, and restores the return address before it returns. While it sleeps, another
- * thread replaces the return address by another one. Or the system call itself does. The
- * stack that is delivered must have the address that was there when the sample was taken.
+ * thread replaces the return address by another one. Or the system call itself does, or a
+ * thread that preempts it. The stack that is delivered must have the address that was there
+ * when the sample was taken.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "../kselftest_harness.h"
@@ -325,6 +330,192 @@ TEST_F_TIMEOUT(reader, overwrites_its_stack, 300)
 	       count(&self->s.log, s->tid, s->ret), count(&self->s.log, s->tid, decoy));
 	EXPECT_EQ(1 + SLEEPS, count(&self->s.log, s->tid, s->ret));
 	EXPECT_EQ(0, count(&self->s.log, s->tid, decoy));
+}
+
+/* A signal handler that reads from a pipe, when most of its signal frame is not present */
+static struct handler {
+	struct sleeper		*s;
+	char			*stack;
+	size_t			page, size;
+	/* Where the interrupted registers are, from the end of the stack */
+	size_t			below;
+	/* Whether the handler unmaps the stack from there on */
+	volatile int		drop;
+} handler;
+
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+void handle_signal(int sig, siginfo_t *info, void *ucontext)
+{
+	char *end = handler.stack + handler.size, *uc = ucontext, c;
+
+	handler.below = end - uc;
+	if (handler.drop && madvise(uc, end - uc, MADV_DONTNEED))
+		return;
+	if (write(handler.s->pipe[1], "x", 1) == 1 &&
+	    raw_read(handler.s->pipe[0], &c, 1) == 1)
+		handler.s->nr++;
+}
+
+/* Send the signal to the thread itself. @ret receives where the handler returns to. */
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+void interrupted(pid_t tid, void *volatile *ret)
+{
+	long nr = __NR_tgkill;
+	void *at;
+
+	asm volatile("lea 1f(%%rip), %1; syscall; 1:"
+		     : "+a" (nr), "=&r" (at)
+		     : "D" (getpid()), "S" (tid), "d" (SIGUSR1)
+		     : "rcx", "r11", "memory");
+	*ret = at;
+}
+
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+void *interrupted_thread(void *arg)
+{
+	struct sleeper *s = arg;
+	stack_t stack = { .ss_sp = handler.stack, .ss_size = handler.size };
+	int i;
+
+	s->tid = syscall(SYS_gettid);
+	for (i = 0; i < 1 + SLEEPS; i++) {
+		if (sigaltstack(&stack, NULL))
+			break;
+		interrupted(s->tid, (void *volatile *)&s->ret);
+		if (handler.drop)
+			continue;
+		/* The handler's return address is on the page below, in use. */
+		stack.ss_size = handler.size - handler.page + handler.below % handler.page;
+		handler.drop = 1;
+	}
+	stack.ss_flags = SS_DISABLE;
+	sigaltstack(&stack, NULL);
+	return NULL;
+}
+
+/* Samples of the thread with this address anywhere in the stack */
+static unsigned int count_with(struct event_log *log, pid_t tid, const void *ip)
+{
+	const struct log_item *it;
+	unsigned int i, j, nr, n = 0;
+	const __u64 *ips;
+
+	for (i = 0; (it = log_nth(log, PERF_RECORD_SAMPLE, i)); i++) {
+		if (it->tid != (__u32)tid)
+			continue;
+		nr = defer_user_chain(log, it, &ips);
+		for (j = 0; j < nr && ips[j] != (__u64)(unsigned long)ip; j++)
+			;
+		n += j < nr;
+	}
+	return n;
+}
+
+/*
+ * A walk that cannot read the registers that a signal interrupted does not know that frame. It
+ * is not whole, even if the frame pointer leads on.
+ */
+TEST_F_TIMEOUT(reader, signal_frame_is_absent, 300)
+{
+	struct sleeper *s = &self->sleeper;
+	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_read"), BOTH);
+	struct sigaction action = {
+		.sa_sigaction = handle_signal,
+		.sa_flags = SA_SIGINFO | SA_ONSTACK,
+	};
+
+	handler.s = s;
+	handler.page = sysconf(_SC_PAGESIZE);
+	handler.size = 16 * handler.page;
+	/* Memory that keeps what is in it while it is not mapped */
+	handler.stack = mmap(NULL, handler.size, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, handler.stack);
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+
+	attr.inherit = 1;
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, interrupted_thread, s));
+	ASSERT_EQ(0, pthread_join(self->thread, NULL));
+	ASSERT_EQ(1 + SLEEPS, s->nr);
+	ASSERT_EQ(0, handler.below % handler.page);
+	ASSERT_EQ(0, session_finish(&self->s));
+	EXPECT_EQ(1 + SLEEPS, count_with(&self->s.log, s->tid, s->ret));
+	munmap(handler.stack, handler.size);
+}
+
+/* Waits in user mode. Its return address may become the decoy meanwhile; it restores it at once. */
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+void spin(struct sleeper *s)
+{
+	void *volatile *frame = __builtin_frame_address(0);
+
+	s->ret = frame[1];
+	s->slot = &frame[1];
+	while (s->nr <= SLEEPS)
+		*s->slot = s->ret;
+	*s->slot = s->ret;
+}
+
+static int pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set);
+}
+
+static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
+void *spin_thread(void *arg)
+{
+	struct sleeper *s = arg;
+
+	if (!pin(0)) {
+		s->tid = syscall(SYS_gettid);
+		spin(s);
+	}
+	return NULL;
+}
+
+/*
+ * A timer wakes a thread that runs before the one that it interrupts, and the wakeup is
+ * sampled. What the woken thread then changes is not in the sample's stack.
+ */
+TEST_F_TIMEOUT(reader, changes_while_preempted, 300)
+{
+	struct sleeper *s = &self->sleeper;
+	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("sched/sched_waking"), BOTH);
+	struct sched_param param = { .sched_priority = 1 };
+	void *decoy = (void *)wait_asleep;
+	char filter[32];
+
+	attr.inherit = 1;
+	ASSERT_EQ(0, pin(0));
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
+	/* Others may be woken while the thread has not restored its stack. */
+	snprintf(filter, sizeof(filter), "pid == %ld", syscall(SYS_gettid));
+	ASSERT_EQ(0, session_filter(&self->s, filter));
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, spin_thread, s));
+	while (!s->slot)
+		usleep(1000);
+	if (sched_setscheduler(0, SCHED_FIFO, &param)) {
+		s->nr = 1 + SLEEPS;
+		SKIP(return, "no SCHED_FIFO: %s", strerror(errno));
+	}
+	ASSERT_EQ(0, session_enable(&self->s));
+	for (; s->nr <= SLEEPS; s->nr++) {
+		usleep(5000);
+		if (s->nr)
+			*s->slot = decoy;
+	}
+	ASSERT_EQ(0, pthread_join(self->thread, NULL));
+	ASSERT_EQ(0, session_finish(&self->s));
+	TH_LOG("%u stacks of the sample, %u of others", count_with(&self->s.log, s->tid, s->ret),
+	       count_with(&self->s.log, s->tid, decoy));
+	EXPECT_LE(SLEEPS, count_with(&self->s.log, s->tid, s->ret));
+	EXPECT_EQ(0, count_with(&self->s.log, s->tid, decoy));
 }
 
 #else /* !__x86_64__ */

@@ -105,6 +105,7 @@ void unwind_deferred_task_dead(void);
 void unwind_deferred_kick(void);
 void unwind_deferred_sleep(void);
 void unwind_deferred_traced(void);
+void unwind_deferred_preempted(void);
 int unwind_deferred_flush(struct unwind_deferred_client *client,
 			  unwind_flush_each_fn each, void *data, unsigned int max,
 			  struct unwind_flush_result *result);
@@ -179,6 +180,19 @@ static __always_inline void unwind_deferred_sys_enter(void)
 }
 
 /**
+ * unwind_deferred_preempt - The task is about to be preempted
+ *
+ * Context: Task context of current, before it takes a run queue lock; interrupts enabled.
+ */
+static __always_inline void unwind_deferred_preempt(void)
+{
+	if (IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) &&
+	    static_branch_unlikely(&unwind_deferred_key.key) &&
+	    unlikely(READ_ONCE(current->unwind_info.request)))
+		unwind_deferred_preempted();
+}
+
+/**
  * unwind_deferred_enter_guest - A guest is about to run
  *
  * For the task of the virtual CPU this counts as leaving the kernel. The guest may
@@ -236,6 +250,7 @@ static __always_inline void unwind_deferred_enter_from_user_mode(void) { }
 static __always_inline void unwind_deferred_exit_to_user_mode(void) { }
 static __always_inline void unwind_deferred_submit(void) { }
 static __always_inline void unwind_deferred_sys_enter(void) { }
+static __always_inline void unwind_deferred_preempt(void) { }
 static __always_inline void unwind_deferred_enter_guest(void) { }
 
 #endif /* CONFIG_UNWIND_USER */

@@ -72,6 +72,11 @@ bool arch_unwind_user_after_call(unsigned long ip)
 	return true;
 }
 
+bool arch_unwind_user_after_nop(unsigned long ip)
+{
+	return false;
+}
+
 /* Walks at hand are not tested here: a walk that may sleep finds nothing at hand. */
 int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *region,
 			       struct unwind_user_seq *seq)

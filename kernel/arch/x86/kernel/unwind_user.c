@@ -243,6 +243,20 @@ bool arch_unwind_user_after_call(unsigned long ip)
 	return false;
 }
 
+/**
+ * arch_unwind_user_after_nop - Is there a one-byte no-op before an address?
+ * @ip:		Linear user address
+ *
+ * Context: As unwind_user_next().
+ * Return: false if there is none, or if it cannot be read.
+ */
+bool arch_unwind_user_after_nop(unsigned long ip)
+{
+	u8 insn;
+
+	return ip && unwind_user_read(ip - 1, &insn, sizeof(insn)) && insn == BYTES_NOP1;
+}
+
 /* The longest code that returns from a signal handler: mov $nr, %rax; syscall */
 #define SIGRETURN_CODE_MAX	9
 

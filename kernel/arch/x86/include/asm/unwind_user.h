@@ -32,6 +32,7 @@ bool arch_unwind_user_signal_frame(const struct unwind_user_state *state,
 				   struct unwind_user_gprs *gprs);
 bool arch_unwind_user_altstack_frame(const struct unwind_user_state *state);
 bool arch_unwind_user_after_call(unsigned long ip);
+bool arch_unwind_user_after_nop(unsigned long ip);
 bool arch_unwind_user_vdso(const struct vm_area_struct *vma);
 
 /* Does @task run a 32-bit or x32 program? They have no SFrame sections. */

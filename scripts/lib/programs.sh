@@ -2,11 +2,13 @@
 # shellcheck shell=bash
 #
 # Debian's own programs, as scripts/bench/ records them in a guest: what they do, and what they
-# find ready.  Source it after lib.sh.  A script that is called with --workload PROGRAM must
-# call "workload PROGRAM".
+# find ready.  Source it after lib.sh.  Who has dav1d run sets out, the directory with its
+# input.ivf.  A server and its clients are one command, which is the script that sources this,
+# called with --workload PROGRAM: such a call ends here.
 
 postgres=/usr/lib/postgresql/15/bin
 work=/tmp/work
+ffmpeg=(/usr/bin/ffmpeg -nostdin -y -v error -threads 1 -f lavfi -i)
 
 # command PROGRAM: sets argv to some seconds of it, native about half a second.  perf runs
 # the program itself where it can: of what a shell had mapped before it became the
@@ -50,6 +52,27 @@ for my $n (1 .. 6) {
     $s =~ s/(\d+),(\d+)/$2:$1/g;
 }') ;;
 	g++)	argv=(/usr/bin/g++ -O1 -o "$work/words" "$work/words.cc") ;;
+	openssl)
+		argv=(/usr/bin/openssl speed -seconds 1 -bytes 4096 sha1 sha256 sha512 aes-128-cbc
+			aes-256-cbc ghash rsa2048 ecdsap256) ;;
+	nginx)	argv=(/usr/sbin/nginx -c "$work/nginx.conf") ;;
+	gpg)	argv=(/usr/bin/gpg --homedir "$work/gpg" --batch --yes --passphrase x --s2k-count 65011712
+			--symmetric --cipher-algo AES256 --compress-algo zlib -o "$work/text.gpg"
+			"$work/text") ;;
+	xz)	argv=(/usr/bin/xz -k -f -4 "$work/text") ;;
+	zstd)	argv=(/usr/bin/zstd -q -b10 -i3 "$work/text") ;;
+	ffmpeg-x264)
+		argv=("${ffmpeg[@]}" testsrc2=s=192x160:r=25 -frames:v 30 -c:v libx264 -f null -) ;;
+	ffmpeg-x265)
+		argv=("${ffmpeg[@]}" testsrc2=s=128x96:r=25 -frames:v 10 -c:v libx265 -preset fast
+			-x265-params log-level=0:pools=none:frame-threads=1 -f null -) ;;
+	ffmpeg-vpx)
+		argv=("${ffmpeg[@]}" testsrc2=s=192x160:r=25 -frames:v 20 -c:v libvpx-vp9
+			-deadline realtime -cpu-used 6 -f null -) ;;
+	ffmpeg-sws)
+		argv=("${ffmpeg[@]}" testsrc2=s=320x240:r=25 -frames:v 60 -vf
+			"scale=640:360:flags=bicubic,format=rgb24,format=yuv420p" -f null -) ;;
+	dav1d)	argv=(/usr/bin/dav1d -q --threads 1 -i "$out/input.ivf" -o /dev/null --muxer null) ;;
 	redis-server)
 		argv=(/usr/bin/redis-server --port 0 --unixsocket /tmp/redis.sock --save ''
 			--dir /tmp) ;;
@@ -81,6 +104,19 @@ workload()
 clients()
 {
 	case $1 in
+	nginx)
+		while :; do
+			until curl -sk -o /dev/null https://127.0.0.1:4433/text; do
+				sleep 0.2
+			done
+			for ((i = 0; i < 15; i++)); do
+				curl -sk -o /dev/null https://127.0.0.1:4433/text
+			done
+			/usr/sbin/nginx -c "$work/nginx.conf" -s quit
+			while [[ -e $work/nginx.pid ]]; do
+				sleep 0.1
+			done
+		done ;;
 	redis-server)
 		while :; do
 			until redis-cli -s /tmp/redis.sock ping; do
@@ -113,6 +149,34 @@ SQL
 prepare()
 {
 	case $1 in
+	nginx)
+		ip link set lo up
+		openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/key" -out "$work/cert" \
+			-subj /CN=localhost -days 2 > /dev/null 2>&1
+		cat > "$work/nginx.conf" <<CONF
+daemon off;
+master_process off;
+pid $work/nginx.pid;
+error_log $work/nginx.log;
+events { }
+http {
+	access_log off;
+	client_body_temp_path $work/nginx-body;
+	proxy_temp_path $work/nginx-proxy;
+	fastcgi_temp_path $work/nginx-fastcgi;
+	uwsgi_temp_path $work/nginx-uwsgi;
+	scgi_temp_path $work/nginx-scgi;
+	server {
+		listen 127.0.0.1:4433 ssl;
+		ssl_certificate $work/cert;
+		ssl_certificate_key $work/key;
+		root $work;
+	}
+}
+CONF
+		;;
+	gpg)	mkdir -p "$work/gpg"
+		chmod 700 "$work/gpg" ;;
 	postgres)
 		mkdir -p /tmp/pg
 		chown postgres /tmp/pg
@@ -126,9 +190,12 @@ prepare()
 	esac
 }
 
-# prepare_files: the directory $work, with what git and compilers are given
+# prepare_files: the directory $work, with what git, compilers and others are given.  It leaves
+# the caller there.
 prepare_files()
 {
+	local i f
+
 	mkdir -p "$work"
 	chmod 777 "$work"
 	cd "$work" || return
@@ -175,4 +242,13 @@ int main()
 		std::printf("%d %s\n", number, key.c_str());
 }
 CC
+	# Text to compress
+	for ((i = 0; i < 20; i++)); do
+		cat repo/*.c
+	done > text
 }
+
+if [[ ${1:-} = --workload ]]; then
+	workload "$2"
+	exit
+fi
