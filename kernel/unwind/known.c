@@ -402,9 +402,13 @@ unsigned int unwind_user_walk_known(struct unwind_user_state *state,
 	if (!bare || !state->fp_known || state->confined)
 		return 0;
 
-	/* In a function that was interrupted, there may be no frame yet. */
+	/*
+	 * In a function that was interrupted, there may be no frame yet. A walk at hand may
+	 * not be able to read the code.
+	 */
 	if (state->topmost && (!unwind_user_bare_find(bare, regs->ip, true) ||
-			       arch_unwind_user_entry_rule(state, &rule)))
+			       arch_unwind_user_entry_rule(state, &rule) ||
+			       (state->hand && unwind_user_is_absent(regs->ip))))
 		return 0;
 
 	pagefault_disable();

@@ -241,3 +241,22 @@ bool unwind_user_load(const struct unwind_user_state *state, unsigned long addr,
 	return unwind_user_may_load(state, addr, size) &&
 	       unwind_user_read(state->regs.ss_base + addr, buf, size);
 }
+
+/**
+ * unwind_user_is_absent - Is a byte of user memory not present, for a walk at hand?
+ * @addr:	Linear user address
+ *
+ * Context: Any in which the memory of current->mm may be read, see nmi_uaccess_okay().
+ * Return: true if the byte cannot be read without a page fault.
+ */
+bool unwind_user_is_absent(unsigned long addr)
+{
+	bool ret;
+	u8 byte;
+
+	pagefault_disable();
+	ret = !unwind_user_read(addr, &byte, sizeof(byte));
+	pagefault_enable();
+
+	return ret;
+}

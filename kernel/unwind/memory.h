@@ -58,5 +58,6 @@ bool unwind_user_read_absent(unsigned long addr, void *buf, unsigned int size);
 bool unwind_user_peek_pair(unsigned long addr, unsigned long *low, unsigned long *high);
 bool unwind_user_may_load(const struct unwind_user_state *state,
 			  unsigned long addr, unsigned int size);
+bool unwind_user_is_absent(unsigned long addr);
 
 #endif /* _KERNEL_UNWIND_MEMORY_H */

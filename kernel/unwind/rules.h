@@ -33,7 +33,7 @@ struct unwind_user_confine;
  * How many FREs of supplied tables a walk at hand may read. A function of Debian's
  * programs has 6 in the mean, and large ones some hundreds.
  */
-#define UNWIND_USER_HAND_FRES	8192
+#define UNWIND_USER_HAND_FRES	4096
 
 /*
  * How many regions a walk at hand may look up. Each lookup asks all events that may have

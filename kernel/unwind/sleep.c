@@ -92,13 +92,12 @@ void unwind_deferred_traced(void)
 /**
  * unwind_deferred_preempted - Walk the requested stack before current is preempted
  *
- * Until the task runs again, other threads may change its stack. A stack that is cut at its
- * depth is not kept, as in unwind_deferred_traced().
+ * Until the task runs again, other threads may change its stack.
  *
- * Context: Task context of current, interrupts enabled. It may hold mutexes and the
- *	    like, and may be in a walk itself. Does not sleep.
+ * Context: Task context of current on its way to user mode, preemption enabled, no lock
+ *	    held. Does not sleep.
  */
 void unwind_deferred_preempted(void)
 {
-	unwind_deferred_at_hand(false);
+	unwind_deferred_at_hand(true);
 }

@@ -280,8 +280,8 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
  * instruction. The exception is the outermost function, which is entered with a
  * frame pointer of zero. Nobody calls it; the code that made its stack wrote the
  * return address. Where that stack begins, a zero and the address of some code prove
- * little. Runtimes that let unwinders look up the address before it, such as Go's, have
- * a no-op there.
+ * little. Go's runtime has a no-op before that address, because unwinders look up the
+ * address before a return address, and a call at it.
  */
 static bool unwind_user_is_return_address(const struct unwind_user_caller *caller,
 					  unsigned long addr)
@@ -542,24 +542,34 @@ static bool unwind_user_lacks_gprs(const struct unwind_user_state *state,
  */
 static void unwind_user_frame_missed(const struct unwind_user_state *state)
 {
+#ifdef CONFIG_UNWIND_USER_SFRAME
 	if (state->hand && !state->hand->missed)
 		state->hand->missed = state->regs.cs_base + state->regs.ip ?: 1;
+#endif
 }
 
 static enum unwind_user_result
 unwind_user_next_fp(struct unwind_user_state *state)
 {
+	const struct unwind_user_regs *regs = &state->regs;
 	enum unwind_user_result ret;
 	struct unwind_user_rule rule;
+	unsigned long needs;
 
 	/* This rule is a guess. If it does not lead to a frame, it was wrong. */
-	if (state->topmost && arch_unwind_user_entry_rule(state, &rule)) {
-		ret = unwind_user_apply(state, &rule);
-		if (ret == UNWIND_USER_FRAME) {
-			state->stats.entry++;
-			return ret;
+	if (state->topmost) {
+		needs = regs->cs_base + regs->ip;
+		if (arch_unwind_user_entry_rule(state, &rule)) {
+			needs = regs->ss_base + regs->sp + rule.cfa.off + rule.ra.off;
+			ret = unwind_user_apply(state, &rule);
+			if (ret == UNWIND_USER_FRAME) {
+				state->stats.entry++;
+				return ret;
+			}
 		}
-		unwind_user_frame_missed(state);
+		/* Or the code, or the return address, is not present. */
+		if (state->hand && unwind_user_is_absent(needs))
+			unwind_user_frame_missed(state);
 	}
 
 	/* This rule reads other words. */

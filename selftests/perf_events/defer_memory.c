@@ -543,10 +543,12 @@ TEST_F(hostile, frames)
 #define CALLED(n)	((__u64)((n) % 2 ? walk_ret1 : walk_ret0))
 /* One that does not. */
 #define NOT_CALLED	((__u64)walk_spin)
-/* Nor does this one, but there is a no-op before it. */
-extern const char after_no_op[];
-asm(".pushsection .text; nop; after_no_op: ud2; .popsection");
+/* Nor do these, but there is a no-op before each, and one is a call itself. */
+extern const char after_no_op[], after_no_op_call[];
+asm(".pushsection .text; nop; after_no_op: ud2;"
+    "nop; after_no_op_call: call after_no_op; .popsection");
 #define AFTER_NO_OP	((__u64)after_no_op)
+#define AT_EXIT		((__u64)after_no_op_call)
 
 static int map_lower_stacks(void)
 {
@@ -671,20 +673,28 @@ TEST_F(stacks, data_before_zero_is_not_followed)
 	EXPECT_STACKS(2);
 }
 
-/* Go's runtime starts stacks with a zero and an address after a no-op. */
-TEST_F(stacks, no_op_before_zero_is_followed)
+/* Go's runtime starts stacks with a zero and an address between a no-op and a call. */
+TEST_F(stacks, exit_call_before_zero_is_followed)
+{
+	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
+	*frame_at(STACK_FRAME(1)) = (struct frame) { 0, AT_EXIT };
+	self->want[1] = CALLED(0);
+	self->want[2] = AT_EXIT;
+	EXPECT_STACKS(3);
+}
+
+TEST_F(stacks, no_op_before_zero_is_not_followed)
 {
 	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
 	*frame_at(STACK_FRAME(1)) = (struct frame) { 0, AFTER_NO_OP };
 	self->want[1] = CALLED(0);
-	self->want[2] = AFTER_NO_OP;
-	EXPECT_STACKS(3);
+	EXPECT_STACKS(2);
 }
 
-TEST_F(stacks, no_op_alone_is_not_followed)
+TEST_F(stacks, exit_call_before_a_frame_is_not_followed)
 {
 	*frame_at(FRAME0) = (struct frame) { STACK_FRAME(1), CALLED(0) };
-	*frame_at(STACK_FRAME(1)) = (struct frame) { STACK_FRAME(1) + 64, AFTER_NO_OP };
+	*frame_at(STACK_FRAME(1)) = (struct frame) { STACK_FRAME(1) + 64, AT_EXIT };
 	*frame_at(STACK_FRAME(1) + 64) = (struct frame) { 0, CALLED(2) };
 	self->want[1] = CALLED(0);
 	EXPECT_STACKS(2);

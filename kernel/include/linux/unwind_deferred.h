@@ -180,13 +180,15 @@ static __always_inline void unwind_deferred_sys_enter(void)
 }
 
 /**
- * unwind_deferred_preempt - The task is about to be preempted
+ * unwind_deferred_preempt - The task is about to be preempted on its way to user mode
  *
- * Context: Task context of current, before it takes a run queue lock; interrupts enabled.
+ * On PREEMPT_RT, what preempts it does not wait for the walk.
+ *
+ * Context: Task context of current, preemption enabled, no lock held.
  */
 static __always_inline void unwind_deferred_preempt(void)
 {
-	if (IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) &&
+	if (IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) && !IS_ENABLED(CONFIG_PREEMPT_RT) &&
 	    static_branch_unlikely(&unwind_deferred_key.key) &&
 	    unlikely(READ_ONCE(current->unwind_info.request)))
 		unwind_deferred_preempted();

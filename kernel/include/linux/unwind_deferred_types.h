@@ -94,8 +94,8 @@ enum unwind_barred {
  * @rules       other CPU: to NULL                reclaim; it has taken @memory
  * @asked,      task, IRQ, NMI                    a sample whose stack lacks rules
  * @missing
- * @tried       task                              it is about to sleep, or to begin a
- *                                                system call that was traced
+ * @tried       task                              it is about to sleep, to be preempted,
+ *                                                or to begin a traced system call
  * @subject     task, a kernel thread             around a walk of another's stack
  * @request,    other CPU                         a flush; the task is on no CPU and
  * @served,                                       cannot wake up, and the flush has

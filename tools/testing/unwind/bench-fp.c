@@ -3,6 +3,7 @@
 #define unwind_user_walk	bench_unwind_user_fp_walk
 #define unwind_user_next	bench_unwind_user_fp_next
 #define unwind_user_start	bench_unwind_user_fp_start
+#define unwind_user_is_absent	bench_unwind_user_fp_is_absent
 #define unwind_user_peek	bench_unwind_user_fp_peek
 #define unwind_user_peek_pair	bench_unwind_user_fp_peek_pair
 #define unwind_user_load	bench_unwind_user_fp_load

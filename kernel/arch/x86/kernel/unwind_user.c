@@ -244,17 +244,21 @@ bool arch_unwind_user_after_call(unsigned long ip)
 }
 
 /**
- * arch_unwind_user_after_nop - Is there a one-byte no-op before an address?
+ * arch_unwind_user_after_nop - Is there a no-op before an address, and a call at it?
  * @ip:		Linear user address
  *
+ * The outermost function of a goroutine returns to such an address, to call what ends the
+ * goroutine. A no-op alone proves little: it may be padding before a function.
+ *
  * Context: As unwind_user_next().
- * Return: false if there is none, or if it cannot be read.
+ * Return: false if there is none, or if the code cannot be read.
  */
 bool arch_unwind_user_after_nop(unsigned long ip)
 {
-	u8 insn;
+	u8 code[2];
 
-	return ip && unwind_user_read(ip - 1, &insn, sizeof(insn)) && insn == BYTES_NOP1;
+	return ip && unwind_user_read(ip - 1, code, sizeof(code)) &&
+	       code[0] == BYTES_NOP1 && code[1] == INSN_CALL;
 }
 
 /* The longest code that returns from a signal handler: mov $nr, %rax; syscall */
