@@ -811,6 +811,13 @@ int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reade
 	return err;
 }
 
+static void sframe_code__set_file(const struct sframe_cfi *cfi, struct sframe_aux *aux)
+{
+	put_unaligned_le64(cfi->dev, &aux->dev);
+	put_unaligned_le64(cfi->ino, &aux->ino);
+	put_unaligned_le64(cfi->ctime, &aux->ctime);
+}
+
 /**
  * sframe_code__identify - Remember the file and the code behind a table's rules
  * @cfi:	File
@@ -821,9 +828,7 @@ void sframe_code__identify(const struct sframe_cfi *cfi, const struct sframe_cod
 			   struct sframe_aux *aux)
 {
 	memcpy(aux->code_hash, code->hash, sizeof(aux->code_hash));
-	put_unaligned_le64(cfi->dev, &aux->dev);
-	put_unaligned_le64(cfi->ino, &aux->ino);
-	put_unaligned_le64(cfi->ctime, &aux->ctime);
+	sframe_code__set_file(cfi, aux);
 }
 
 /*
@@ -844,11 +849,12 @@ static bool sframe_code__is_unchanged(const struct sframe_cfi *cfi, const struct
  * @table:	Table of the file, from the cache
  *
  * The fingerprint of a table is only about CFI. This is about the code, if the table has rules
- * that were made from it.
+ * that were made from it. If it is the same in another file, the table is then for this one,
+ * and &sframe_table.renewed is set: the next time, the code need not be read.
  *
  * Return: true if so.
  */
-bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *table)
+bool sframe_code__is_same(struct sframe_cfi *cfi, struct sframe_table *table)
 {
 	struct sframe_code_input input = { .cfi = cfi };
 	u8 hash[SFRAME_FINGERPRINT_SIZE];
@@ -869,6 +875,11 @@ bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *tab
 	if (same) {
 		sframe_code_input__hash(&input, hash);
 		same = !memcmp(hash, aux.code_hash, sizeof(hash));
+	}
+	if (same) {
+		sframe_code__set_file(cfi, &aux);
+		memcpy(table->data + sizeof(struct sframe_header), &aux, sizeof(aux));
+		table->renewed = true;
 	}
 
 	sframe_code_input__exit(&input);

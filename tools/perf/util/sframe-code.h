@@ -50,7 +50,7 @@ int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reade
 		       struct sframe_check *check);
 void sframe_code__identify(const struct sframe_cfi *cfi, const struct sframe_code *code,
 			   struct sframe_aux *aux);
-bool sframe_code__is_same(struct sframe_cfi *cfi, const struct sframe_table *table);
+bool sframe_code__is_same(struct sframe_cfi *cfi, struct sframe_table *table);
 int sframe_code__walk_functions(int fd, sframe_cfi_function_fn fn, void *arg);
 
 #endif /* __PERF_SFRAME_CODE_H */

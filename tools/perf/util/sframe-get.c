@@ -43,8 +43,11 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 		return err;
 
 	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), table);
-	if (!err && sframe_code__is_same(cfi, table))
+	if (!err && sframe_code__is_same(cfi, table)) {
+		if (table->renewed && cache == SFRAME_CACHE_USE && sframe_cache__store(table))
+			pr_debug("Cannot renew a table in %s\n", buildid_dir);
 		goto out;
+	}
 	if (!err) {
 		/* The comparison has read the CFI, and building reads it again. */
 		sframe_table__exit(table);

@@ -67,6 +67,8 @@ struct sframe_stats {
  * @bid:	Build-id of the file; its size is 0 if there is none
  * @cached:	The table was found in the cache
  * @stored:	The table was made and put into the cache
+ * @renewed:	The table was found in the cache, where it was that of another file with the
+ *		same code
  * @partial:	Code without CFI has no rules yet
  * @stats:	What the table covers
  */
@@ -76,6 +78,7 @@ struct sframe_table {
 	struct build_id		bid;
 	bool			cached;
 	bool			stored;
+	bool			renewed;
 	bool			partial;
 	struct sframe_stats	stats;
 };

@@ -220,6 +220,21 @@ test_code() {
   "${sframe[@]}" build "${dir}/code.so" > "${dir}/log" 2>&1 || fail "no table is made"
   "${sframe[@]}" build "${dir}/code.so" > "${dir}/log" 2>&1 || fail "no table is found"
   grep -q ' 0 tables made, 1 in the cache' "${dir}/log" || fail "the table is not in the cache"
+
+  # A copy has the same code. The code is read once to see that, and the table is renewed.
+  table="${dir}/cache/.sframe/01/02030405060708"
+  cp "${dir}/code.so" "${dir}/copy.so"
+  inode=$(stat -c %i "${table}")
+  for renewed in yes no
+  do
+    "${sframe[@]}" build "${dir}/copy.so" > "${dir}/log" 2>&1 || fail "no table for a copy"
+    grep -q ' 0 tables made, 1 in the cache' "${dir}/log" ||
+      fail "the table of a copy is not in the cache: $(cat "${dir}/log")"
+    before=${inode}
+    inode=$(stat -c %i "${table}")
+    [ "${renewed}" = yes ] || [ "${inode}" = "${before}" ] || fail "the table is renewed again"
+    [ "${renewed}" = no ] || [ "${inode}" != "${before}" ] || fail "the table is not renewed"
+  done
   cp "${dir}/code.so" "${dir}/copy.so"
   "${sframe[@]}" build "${dir}/copy.so" > "${dir}/log" 2>&1 || fail "no table for a copy is found"
   grep -q ' 0 tables made, 1 in the cache' "${dir}/log" || fail "the table does not serve a copy"
