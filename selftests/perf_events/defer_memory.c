@@ -545,8 +545,7 @@ TEST_F(hostile, frames)
 #define NOT_CALLED	((__u64)walk_spin)
 /* Nor do these, but there is a no-op before each, and one is a call itself. */
 extern const char after_no_op[], after_no_op_call[];
-asm(".pushsection .text; nop; after_no_op: ud2;"
-    "nop; after_no_op_call: call after_no_op; .popsection");
+asm(".pushsection .text; nop; after_no_op: ud2; nop; after_no_op_call: call .; .popsection");
 #define AFTER_NO_OP	((__u64)after_no_op)
 #define AT_EXIT		((__u64)after_no_op_call)
 
