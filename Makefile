@@ -81,10 +81,11 @@ bench: ## what it costs: instruction counts in a guest, write build/bench.txt
 	@scripts/bench/instructions
 
 # By name: a BUILD that was given may hold other files.
-BUILT := bare-root bare-root.bare bench bench.txt bisect bpf-test demo dwarf-stacks ftrace-bytes \
-	kselftest-* libdw-agreement linux-base log mutants perf perf-damaged perf-mutants \
-	perf-test scale sframe-programs stock-perf sweep-tables sweep-tables-defer \
-	tables-cost topics trace-cmd tracers unwind-host vdso whole-stacks \
+BUILT := agreement bare-root bare-root.bare bench bench.txt bisect bpf-test demo dwarf-stacks \
+	ftrace-bytes go-stacks \
+	kselftest-* libdw-agreement linux-base log mutants overhead perf perf-damaged perf-mutants \
+	perf-test scale sframe-programs sleeping stock-perf sweep-tables sweep-tables-defer \
+	tables-cost topics trace-cmd tracers unwind-host vdso whole-stacks worst-case \
 	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off linux/.btf
 
 clean: ## remove what was built; build/linux and its commits stay

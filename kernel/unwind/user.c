@@ -279,9 +279,9 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
  * Any data may look like a frame, but a return address must follow a call
  * instruction. The exception is the outermost function, which is entered with a
  * frame pointer of zero. Nobody calls it; the code that made its stack wrote the
- * return address. Where that stack begins, a zero and the address of some code prove
- * little. Go's runtime has a no-op before that address, because unwinders look up the
- * address before a return address, and a call at it.
+ * return address. If that is the first frame that the walk finds on a stack, it proves
+ * little: in data, a zero often comes before the address of some code. Then there must
+ * be a no-op before the address, and a call at it, as in Go's runtime.
  */
 static bool unwind_user_is_return_address(const struct unwind_user_caller *caller,
 					  unsigned long addr)

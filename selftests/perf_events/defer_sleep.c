@@ -461,13 +461,24 @@ void spin(struct sleeper *s)
 	*s->slot = s->ret;
 }
 
-static int pin(int cpu)
+/* Run on one CPU from now on, and before threads of a lower priority. */
+static int pin(int priority)
 {
+	struct sched_param param = { .sched_priority = priority };
+	static int cpu = -1;
 	cpu_set_t set;
 
+	if (cpu < 0) {
+		if (sched_getaffinity(0, sizeof(set), &set))
+			return -1;
+		for (cpu = 0; !CPU_ISSET(cpu, &set); cpu++)
+			;
+	}
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	return sched_setaffinity(0, sizeof(set), &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		return -1;
+	return sched_setscheduler(0, SCHED_FIFO, &param);
 }
 
 static __attribute__((noinline, noclone, optimize("no-omit-frame-pointer")))
@@ -475,10 +486,9 @@ void *spin_thread(void *arg)
 {
 	struct sleeper *s = arg;
 
-	if (!pin(0)) {
-		s->tid = syscall(SYS_gettid);
+	s->tid = syscall(SYS_gettid);
+	if (!pin(1))
 		spin(s);
-	}
 	return NULL;
 }
 
@@ -490,12 +500,14 @@ TEST_F_TIMEOUT(reader, changes_while_preempted, 300)
 {
 	struct sleeper *s = &self->sleeper;
 	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("sched/sched_waking"), BOTH);
-	struct sched_param param = { .sched_priority = 1 };
 	void *decoy = (void *)wait_asleep;
 	char filter[32];
 
+	if (!access("/sys/kernel/realtime", F_OK))
+		SKIP(return, "PREEMPT_RT does not walk before a task is preempted");
+	if (pin(2))
+		SKIP(return, "no SCHED_FIFO: %s", strerror(errno));
 	attr.inherit = 1;
-	ASSERT_EQ(0, pin(0));
 	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
 	/* Others may be woken while the thread has not restored its stack. */
 	snprintf(filter, sizeof(filter), "pid == %ld", syscall(SYS_gettid));
@@ -503,10 +515,6 @@ TEST_F_TIMEOUT(reader, changes_while_preempted, 300)
 	ASSERT_EQ(0, pthread_create(&self->thread, NULL, spin_thread, s));
 	while (!s->slot)
 		usleep(1000);
-	if (sched_setscheduler(0, SCHED_FIFO, &param)) {
-		s->nr = 1 + SLEEPS;
-		SKIP(return, "no SCHED_FIFO: %s", strerror(errno));
-	}
 	ASSERT_EQ(0, session_enable(&self->s));
 	for (; s->nr <= SLEEPS; s->nr++) {
 		usleep(5000);
@@ -522,7 +530,7 @@ TEST_F_TIMEOUT(reader, changes_while_preempted, 300)
 	EXPECT_GE(2, count_with(&self->s.log, s->tid, decoy));
 }
 
-/* The code of a function, which is given to the kernel when the function is called */
+/* A function that is not in memory until it is called */
 static const unsigned char frame_code[] = {
 	0x55,			/* push %rbp */
 	0x48, 0x89, 0xe5,	/* mov %rsp, %rbp */
@@ -559,7 +567,7 @@ void *absent_thread(void *arg)
 	return NULL;
 }
 
-/* Give the code to a thread that sleeps in a page fault, and let it sleep for a while before. */
+/* Let a thread sleep in a page fault for a while, then give it the code. */
 static int serve_fault(int uffd, char *page, size_t size)
 {
 	struct uffdio_copy copy = {

@@ -6,8 +6,8 @@
  * end of 127 frames, and prints what the callchain adds, in cycles of the time stamp counter.  In
  * a guest whose counter ticks once per instruction (QEMU's -icount) these are instructions.
  *
- * The frames are made to be expensive: all are of one function with 8192 rows of call frame
- * information, and each returns to another address. "known" makes the same calls again and
+ * The frames are made to be expensive: each is of another function, with 32 rows of call frame
+ * information, which are read one after the other. "known" makes the same calls again and
  * again, whose rules the kernel remembers.
  */
 #define _GNU_SOURCE
@@ -25,9 +25,10 @@
 
 #define DEPTH	127
 #define ROUNDS	15
+#define BUFFER_SIZE	(65 * 4096)
 
-#define SITES		"4096"
-#define MAX_SITES	4096
+/* At least one for each frame of two measurements */
+#define FUNCTIONS	"4096"
 
 static uint64_t cycles(void)
 {
@@ -45,48 +46,59 @@ void at_the_end(void)
 	taken = cycles() - start;
 }
 
-/* Which call comes next: never one that has been made before, so that no rule is remembered */
-uint64_t site;
+/* Which function is called next: never one that was called before, so that no rule is known */
+uint64_t next;
 
 /*
- * frames(n): calls itself n times, each time from the next SITE, then at_the_end(). Before each
- * SITE there are two more rows.
+ * frames(n): the first of FUNCTIONS functions. Each calls the next one until n are on the stack,
+ * and the last one at_the_end(). Each has 32 rows, the most that a walk may read for each of
+ * 127 frames, and the call is behind the last one but two.
  */
 void frames(long n);
 asm(".text\n"
-    ".type frames, @function\n"
+    ".balign	256\n"
     "frames:\n"
+    ".rept	" FUNCTIONS "\n"
+    "	.balign	256\n"
     "	.cfi_startproc\n"
     "	push	%rbp\n"
     "	.cfi_adjust_cfa_offset 8\n"
     "	.cfi_rel_offset %rbp, 0\n"
     "	mov	%rsp, %rbp\n"
-    "	dec	%rdi\n"
-    "	jz	1f\n"
-    "	mov	site(%rip), %rax\n"
-    "	incq	site(%rip)\n"
-    "	shl	$4, %rax\n"
-    "	lea	3f(%rip), %rdx\n"
-    "	add	%rdx, %rax\n"
-    "	jmp	*%rax\n"
-    "	.balign	16\n"
-    "3:\n"
-    "	.rept	" SITES "\n"
+    "	.rept	13\n"
     "	push	%rax\n"
     "	.cfi_adjust_cfa_offset 8\n"
     "	pop	%rax\n"
     "	.cfi_adjust_cfa_offset -8\n"
-    "	call	frames\n"
-    "	jmp	2f\n"
-    "	.balign	16\n"
     "	.endr\n"
+    "	push	%rax\n"
+    "	.cfi_adjust_cfa_offset 8\n"
+    "	incq	next(%rip)\n"
+    "	dec	%rdi\n"
+    "	jz	1f\n"
+    "	mov	next(%rip), %rax\n"
+    "	shl	$8, %rax\n"
+    "	lea	frames(%rip), %rdx\n"
+    "	add	%rdx, %rax\n"
+    "	call	*%rax\n"
+    "	jmp	2f\n"
     "1:	call	at_the_end\n"
-    "2:	pop	%rbp\n"
+    "2:	pop	%rax\n"
+    "	.cfi_adjust_cfa_offset -8\n"
+    "	pop	%rbp\n"
     "	.cfi_adjust_cfa_offset -8\n"
     "	.cfi_restore %rbp\n"
     "	ret\n"
     "	.cfi_endproc\n"
-    ".size frames, . - frames\n");
+    ".endr\n");
+
+/* From where the last round has ended on */
+static void call_frames(void)
+{
+	void (*first)(long n) = (void *)((char *)frames + (next << 8));
+
+	first(DEPTH - 3);
+}
 
 static int compare(const void *a, const void *b)
 {
@@ -110,24 +122,40 @@ static uint64_t measure(uint64_t config, uint64_t sample_type, bool known)
 		.exclude_callchain_kernel = 1,
 	};
 	uint64_t all[ROUNDS];
+	void *buffer;
 	int fd, i;
 
 	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0 || mmap(NULL, 4096 * 65, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED) {
+	buffer = fd < 0 ? MAP_FAILED :
+		 mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (buffer == MAP_FAILED) {
 		perror("perf_event_open");
 		exit(1);
 	}
 	for (i = 0; i < ROUNDS; i++) {
-		if (known || site + DEPTH > MAX_SITES)
-			site = 0;
-		frames(DEPTH - 3);
+		if (known)
+			next = 0;
+		call_frames();
 		all[i] = taken;
 		/* The kernel has been asked for rules, and has them now. */
 		usleep(known ? 200000 : 0);
 	}
+	/* Otherwise it goes on taking samples. */
+	munmap(buffer, BUFFER_SIZE);
 	close(fd);
 	qsort(all, ROUNDS, sizeof(all[0]), compare);
 	return all[ROUNDS / 2];
+}
+
+static int write_sysctl(const char *value)
+{
+	FILE *file = fopen("/proc/sys/kernel/unwind_user_deferred", "w");
+
+	if (!file || fputs(value, file) < 0 || fclose(file)) {
+		perror("unwind_user_deferred");
+		return -1;
+	}
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -142,8 +170,19 @@ int main(int argc, char **argv)
 	}
 	fclose(file);
 	known = argc > 1 && !strcmp(argv[1], "known");
+	/*
+	 * The kernel takes no stack by rules before a walk on the way out has used some. After
+	 * that, such a walk would look the rules up, and count.
+	 */
+	if (!known) {
+		measure(config, PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN, true);
+		if (write_sysctl("0"))
+			return 1;
+	}
 	without = measure(config, PERF_SAMPLE_IP, known);
 	with = measure(config, PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN, known);
 	printf("%jd\n", (intmax_t)(with - without));
+	if (!known && write_sysctl("1"))
+		return 1;
 	return 0;
 }

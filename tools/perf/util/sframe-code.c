@@ -609,6 +609,15 @@ void sframe_code__exit(struct sframe_code *code)
 	code->nr = 0;
 }
 
+/* If there is no room for another file, forget the one that was read first. */
+static void sframe_code__add_file(const struct sframe_cfi *cfi, struct sframe_aux *aux)
+{
+	memmove(aux->files + 1, aux->files, sizeof(aux->files) - sizeof(aux->files[0]));
+	put_unaligned_le64(cfi->dev, &aux->files[0].dev);
+	put_unaligned_le64(cfi->ino, &aux->files[0].ino);
+	put_unaligned_le64(cfi->ctime, &aux->files[0].ctime);
+}
+
 /**
  * struct sframe_code_check - A comparison of CFI with instructions
  * @input:	Input of the analysis
@@ -811,13 +820,6 @@ int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reade
 	return err;
 }
 
-static void sframe_code__set_file(const struct sframe_cfi *cfi, struct sframe_aux *aux)
-{
-	put_unaligned_le64(cfi->dev, &aux->dev);
-	put_unaligned_le64(cfi->ino, &aux->ino);
-	put_unaligned_le64(cfi->ctime, &aux->ctime);
-}
-
 /**
  * sframe_code__identify - Remember the file and the code behind a table's rules
  * @cfi:	File
@@ -828,18 +830,27 @@ void sframe_code__identify(const struct sframe_cfi *cfi, const struct sframe_cod
 			   struct sframe_aux *aux)
 {
 	memcpy(aux->code_hash, code->hash, sizeof(aux->code_hash));
-	sframe_code__set_file(cfi, aux);
+	sframe_code__add_file(cfi, aux);
 }
 
 /*
- * This is the very file that was read, and nobody has changed it since. To hash a large library
- * takes longer than all else that is needed for a table from the cache.
+ * This file was read before, and nobody has changed it since. To hash a large library takes
+ * longer than all else that is needed for a table from the cache.
  */
 static bool sframe_code__is_unchanged(const struct sframe_cfi *cfi, const struct sframe_aux *aux)
 {
-	return cfi->dev == get_unaligned_le64(&aux->dev) &&
-	       cfi->ino == get_unaligned_le64(&aux->ino) &&
-	       cfi->ctime == get_unaligned_le64(&aux->ctime);
+	const struct sframe_aux_file *file;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(aux->files); i++) {
+		file = &aux->files[i];
+		if (cfi->dev == get_unaligned_le64(&file->dev) &&
+		    cfi->ino == get_unaligned_le64(&file->ino) &&
+		    cfi->ctime == get_unaligned_le64(&file->ctime))
+			return true;
+	}
+
+	return false;
 }
 
 /**
@@ -849,8 +860,9 @@ static bool sframe_code__is_unchanged(const struct sframe_cfi *cfi, const struct
  * @table:	Table of the file, from the cache
  *
  * The fingerprint of a table is only about CFI. This is about the code, if the table has rules
- * that were made from it. If it is the same in another file, the table is then for this one,
- * and &sframe_table.renewed is set: the next time, the code need not be read.
+ * that were made from it. If the code is the same in another file, such as a copy, the table
+ * gets to know this file, too, and &sframe_table.renewed is set. Stored again, it saves
+ * reading the code in the next session.
  *
  * Return: true if so.
  */
@@ -877,7 +889,7 @@ bool sframe_code__is_same(struct sframe_cfi *cfi, struct sframe_table *table)
 		same = !memcmp(hash, aux.code_hash, sizeof(hash));
 	}
 	if (same) {
-		sframe_code__set_file(cfi, &aux);
+		sframe_code__add_file(cfi, &aux);
 		memcpy(table->data + sizeof(struct sframe_header), &aux, sizeof(aux));
 		table->renewed = true;
 	}

@@ -44,8 +44,8 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 
 	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), table);
 	if (!err && sframe_code__is_same(cfi, table)) {
-		if (table->renewed && cache == SFRAME_CACHE_USE && sframe_cache__store(table))
-			pr_debug("Cannot renew a table in %s\n", buildid_dir);
+		if (table->renewed)
+			goto store;
 		goto out;
 	}
 	if (!err) {
@@ -68,7 +68,7 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 		err = sframe_cfi__build(cfi, may_be_partial, table);
 	if (err)
 		goto out;
-
+store:
 	if (table->bid.size && cache == SFRAME_CACHE_USE && !table->partial) {
 		table->stored = !sframe_cache__store(table);
 		if (!table->stored)

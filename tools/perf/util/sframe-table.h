@@ -66,9 +66,8 @@ struct sframe_stats {
  * @size:	Number of bytes
  * @bid:	Build-id of the file; its size is 0 if there is none
  * @cached:	The table was found in the cache
- * @stored:	The table was made and put into the cache
- * @renewed:	The table was found in the cache, where it was that of another file with the
- *		same code
+ * @stored:	The table was put into the cache
+ * @renewed:	It was in the cache, and gets to know another file with the same code
  * @partial:	Code without CFI has no rules yet
  * @stats:	What the table covers
  */

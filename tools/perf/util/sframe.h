@@ -51,6 +51,21 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpacked"
 
+/* How many files with the same code a table knows */
+#define SFRAME_AUX_FILES	4
+
+/**
+ * struct sframe_aux_file - Which file was read
+ * @dev:	Its device
+ * @ino:	Its inode number, or 0 if this is not used
+ * @ctime:	When the inode was changed last, in nanoseconds
+ */
+struct sframe_aux_file {
+	__le64	dev;
+	__le64	ino;
+	__le64	ctime;
+} __packed;
+
 /**
  * struct sframe_aux - What perf writes into the auxiliary header of its tables
  * @magic:	%SFRAME_AUX_MAGIC
@@ -62,9 +77,7 @@
  * @covered:	Part of @described that the table covers
  * @derived:	Bytes of code with rules that were derived from its instructions
  * @code_hash:	SHA-256 of all data that these rules were made from, if there are any
- * @dev:	Device of the file that was read
- * @ino:	Its inode number
- * @ctime:	When the inode was changed last, in nanoseconds
+ * @files:	Files with this code, the one that was read last first
  * @marks:	Offset of the marks: a bit for each FDE, set if its rules were derived from
  *		instructions; 0 if there are none
  * @build_id:	Build-id of the file
@@ -81,9 +94,7 @@ struct sframe_aux {
 	__le64	covered;
 	__le64	derived;
 	u8	code_hash[SFRAME_FINGERPRINT_SIZE];
-	__le64	dev;
-	__le64	ino;
-	__le64	ctime;
+	struct sframe_aux_file files[SFRAME_AUX_FILES];
 	__le32	marks;
 	u8	build_id[BUILD_ID_SIZE];
 	u8	build_id_size;
