@@ -119,6 +119,7 @@ static void print_state(FILE *file, const struct unwind_tables_state *state)
 	fprintf(file, "without room: %zu\n", state->no_room);
 	fprintf(file, "dropped: %zu\n", state->dropped);
 	fprintf(file, "lost mappings: %" PRIu64 "\n", state->lost);
+	fprintf(file, "scans: %u\n", state->scans);
 	fprintf(file, "CPU seconds: %.1f\n", state->cpu_seconds);
 }
 

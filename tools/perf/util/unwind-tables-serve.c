@@ -141,6 +141,7 @@ void unwind_tables__get_state(struct unwind_tables *tables, struct unwind_tables
 		.no_room	= tables->no_room,
 		.dropped	= tables->dropped,
 		.lost		= tables->lost,
+		.scans		= tables->scans_done,
 		.cpu_seconds	= tables->cpu_seconds,
 		.global		= tables->global,
 	};

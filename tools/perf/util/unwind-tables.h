@@ -51,6 +51,7 @@ struct unwind_tables_opts {
  * @no_room:	Part of @failed that did not fit into the size
  * @dropped:	Tables that do not count any more, because nobody maps their files
  * @lost:	Lost events of mappings, and files beyond a limit of perf
+ * @scans:	How many times the mappings of all tasks were read
  * @cpu_seconds: CPU time of the workers
  * @global:	The tables serve all tasks
  */
@@ -65,6 +66,7 @@ struct unwind_tables_state {
 	size_t	no_room;
 	size_t	dropped;
 	u64	lost;
+	unsigned int scans;
 	double	cpu_seconds;
 	bool	global;
 };
