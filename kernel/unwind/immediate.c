@@ -164,7 +164,7 @@ bool unwind_immediate_fill(struct unwind_task_info *info,
 					      known ? &memory->gprs : NULL, info->rules,
 					      cache->entries, max, &cache->nr);
 	memory->hand.requested = false;
-	whole = !memory->hand.missed && cache->end != UNWIND_USER_END_BROKEN;
+	whole = !memory->hand.missed;
 	unwind_immediate_memory_put(memory);
 
 	return whole;

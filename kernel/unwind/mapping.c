@@ -94,6 +94,29 @@ static bool unwind_user_copy_vma(const struct vm_area_struct *vma, void *data)
 	return true;
 }
 
+/**
+ * unwind_user_is_unmapped - Is nothing mapped at an address?
+ * @addr:	The address
+ *
+ * Context: Any in which the memory of current->mm may be read, see nmi_uaccess_okay().
+ * Return: false if something is mapped there, or if that is not certain, because a change of
+ *	   mappings begins or ends.
+ */
+bool unwind_user_is_unmapped(unsigned long addr)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	struct mm_struct *mm = current->mm;
+	MA_STATE(mas, &mm->mm_mt, addr, addr);
+	unsigned int seq = raw_read_seqcount(&mm->mm_lock_seq);
+
+	guard(rcu)();
+
+	return !(seq & 1) && !mas_walk(&mas) && !read_seqcount_retry(&mm->mm_lock_seq, seq);
+#else
+	return false;
+#endif
+}
+
 static bool unwind_user_peek_mapping(unsigned long addr, unsigned long below,
 				     unsigned long flags,
 				     struct unwind_user_mapping *mapping)

@@ -98,6 +98,7 @@ typedef bool (*unwind_user_look_fn)(const struct vm_area_struct *vma, void *data
 
 bool unwind_user_look(unsigned long addr, unwind_user_look_fn look, void *data,
 		      unsigned int *seq);
+bool unwind_user_is_unmapped(unsigned long addr);
 bool unwind_user_find_stack(unsigned long sp, struct unwind_user_mapping *mapping);
 bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping);
 

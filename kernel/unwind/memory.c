@@ -13,6 +13,7 @@
 #include <linux/userfaultfd_k.h>
 
 #include "confine.h"
+#include "mapping.h"
 #include "memory.h"
 #include "subject.h"
 
@@ -247,7 +248,7 @@ bool unwind_user_load(const struct unwind_user_state *state, unsigned long addr,
  * @addr:	Linear user address
  *
  * Context: Any in which the memory of current->mm may be read, see nmi_uaccess_okay().
- * Return: true if the byte cannot be read without a page fault.
+ * Return: true if the byte cannot be read without a page fault, but perhaps with one.
  */
 bool unwind_user_is_absent(unsigned long addr)
 {
@@ -258,5 +259,5 @@ bool unwind_user_is_absent(unsigned long addr)
 	ret = !unwind_user_read(addr, &byte, sizeof(byte));
 	pagefault_enable();
 
-	return ret;
+	return ret && !unwind_user_is_unmapped(addr);
 }

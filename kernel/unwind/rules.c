@@ -203,10 +203,8 @@ static int unwind_user_find_slot(struct unwind_user_state *state, unsigned long 
 	return 0;
 }
 
-/* Remember @rule for @pc. NULL means that there is none. */
-static void unwind_user_remember(struct unwind_user_rules *rules,
-				 const struct unwind_user_slot *slot, unsigned long pc,
-				 u64 key, const struct unwind_user_rule *rule)
+/* Is what was read of a region certainly what it has? */
+static bool unwind_user_may_remember(const struct unwind_user_slot *slot)
 {
 	/*
 	 * If mappings have changed since the region was looked up, what was read
@@ -215,8 +213,16 @@ static void unwind_user_remember(struct unwind_user_rules *rules,
 	 * change.
 	 */
 	smp_rmb();
-	if (slot->region.unread || !unwind_user_mm_unlocked(slot->seq.mm) ||
-	    !unwind_user_region_current(&slot->seq))
+	return !slot->region.unread && unwind_user_mm_unlocked(slot->seq.mm) &&
+	       unwind_user_region_current(&slot->seq);
+}
+
+/* Remember @rule for @pc. NULL means that there is none. */
+static void unwind_user_remember(struct unwind_user_rules *rules,
+				 const struct unwind_user_slot *slot, unsigned long pc,
+				 u64 key, const struct unwind_user_rule *rule)
+{
+	if (!unwind_user_may_remember(slot))
 		return;
 
 	if (unwind_user_is_shared()) {
@@ -290,7 +296,7 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 
 	/* 32-bit programs have no rules. */
 	if (!ret && (arch_unwind_user_compat(state->task) ||
-		     (bare && unwind_user_bare_has(bare, pc, state->topmost, false))))
+		     (bare && unwind_user_bare_has(bare, pc, state->topmost, true))))
 		return UNWIND_USER_RULE_FP;
 
 	/* What a walk by frame pointers finds on the stack may be any number. */
@@ -302,8 +308,12 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	if (ret || where || region->has_sframe)
 		goto missed;
 
-	if (!region->table)
+	if (!region->table) {
+		/* There may be no walk on the way out that would do it. */
+		if (bare && unwind_user_may_remember(&hand->slot))
+			unwind_user_bare_put(bare, &hand->slot, pc, state->topmost);
 		return UNWIND_USER_RULE_FP;
+	}
 
 	/* Only the walk in task context makes what tells others that there are rules. */
 	if (state->rules && !unwind_user_is_shared())

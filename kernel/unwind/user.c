@@ -41,8 +41,36 @@
 /* How many signal frames a walk may pass. Handlers nest, but not deeply. */
 #define UNWIND_USER_SIGNALS	64
 
+/* Up to here, a word of the stack is a number, such as a length, and not an address of code. */
+#define UNWIND_USER_NUMBERS	4096
+
 /* How many frames are walked before other tasks get a chance to run. */
 #define UNWIND_USER_RESCHED	64U
+
+/*
+ * A walk at hand could not read what a frame is found by. The frame pointer may skip the
+ * frame, and a walk that may sleep can read it.
+ */
+static void unwind_user_frame_missed(const struct unwind_user_state *state)
+{
+#ifdef CONFIG_UNWIND_USER_SFRAME
+	if (state->hand && !state->hand->missed)
+		state->hand->missed = state->regs.cs_base + state->regs.ip ?: 1;
+#endif
+}
+
+/*
+ * A walk at hand could not read this. If it is the stack of a request, and something is mapped
+ * there, the walk on the way out may find more frames.
+ */
+static noinline void unwind_user_unread(const struct unwind_user_state *state,
+					unsigned long addr)
+{
+#ifdef CONFIG_UNWIND_USER_SFRAME
+	if (state->hand && state->hand->requested && !unwind_user_is_unmapped(addr))
+		unwind_user_frame_missed(state);
+#endif
+}
 
 /* Read one word of the stack: 8 bytes, or 4 bytes in 32-bit mode. */
 static bool unwind_user_read_word(const struct unwind_user_state *state,
@@ -53,11 +81,16 @@ static bool unwind_user_read_word(const struct unwind_user_state *state,
 	if (state->regs.word_size == sizeof(unsigned long)) {
 		if (likely(!state->absent) && likely(unwind_user_peek(addr, val)))
 			return true;
-		return unwind_user_read_absent(addr, val, sizeof(*val));
+		if (unwind_user_read_absent(addr, val, sizeof(*val)))
+			return true;
+		unwind_user_unread(state, addr);
+		return false;
 	}
 
-	if (!unwind_user_read(addr, &val32, sizeof(val32)))
+	if (!unwind_user_read(addr, &val32, sizeof(val32))) {
+		unwind_user_unread(state, addr);
 		return false;
+	}
 
 	*val = val32;
 	return true;
@@ -283,17 +316,28 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
  * little: in data, a zero often comes before the address of some code. Then there must
  * be a no-op before the address, and a call at it, as in Go's runtime.
  */
-static bool unwind_user_is_return_address(const struct unwind_user_caller *caller,
+static bool unwind_user_is_return_address(const struct unwind_user_state *state,
+					  const struct unwind_user_caller *caller,
 					  unsigned long addr)
 {
 	struct unwind_user_mapping code;
 
+	/* To find out that there is no code would take an exception. */
+	if (addr <= UNWIND_USER_NUMBERS)
+		return false;
+
 	if (arch_unwind_user_after_call(addr))
 		return true;
 
-	return caller->fp_known && !caller->fp &&
-	       (!caller->switched || arch_unwind_user_after_nop(addr)) &&
-	       unwind_user_find_code(addr, &code);
+	if (caller->fp_known && !caller->fp &&
+	    (!caller->switched || arch_unwind_user_after_nop(addr)) &&
+	    unwind_user_find_code(addr, &code))
+		return true;
+
+	/* Code that is not present says nothing. */
+	if (state->hand && unwind_user_is_absent(addr - 1))
+		unwind_user_unread(state, addr - 1);
+	return false;
 }
 
 /* May the walk continue at the CFA that the rule leads to? */
@@ -350,7 +394,7 @@ static bool unwind_user_accept_ra(const struct unwind_user_state *state,
 	    (!state->suspect || !unwind_user_from_fp(rule) || rule->signal))
 		return true;
 
-	return unwind_user_is_return_address(caller, regs->cs_base + ra);
+	return unwind_user_is_return_address(state, caller, regs->cs_base + ra);
 }
 
 static void unwind_user_commit(struct unwind_user_state *state,
@@ -534,18 +578,6 @@ static bool unwind_user_lacks_gprs(const struct unwind_user_state *state,
 	return !state->gprs_known && (rule->cfa.base == UNWIND_USER_BASE_REG ||
 				      rule->ra.base == UNWIND_USER_BASE_REG ||
 				      rule->cfa_index);
-}
-
-/*
- * A walk at hand could not read what a frame is found by. The frame pointer may skip the
- * frame, and a walk that may sleep can read it.
- */
-static void unwind_user_frame_missed(const struct unwind_user_state *state)
-{
-#ifdef CONFIG_UNWIND_USER_SFRAME
-	if (state->hand && !state->hand->missed)
-		state->hand->missed = state->regs.cs_base + state->regs.ip ?: 1;
-#endif
 }
 
 static enum unwind_user_result
@@ -763,7 +795,10 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 
 	unwind_tables_switch_back(tables);
 	pagefault_enable();
-	if (hand->requested && !hand->missed && ret != UNWIND_USER_CORRUPT)
+	/* Where it may go depends on mappings, which may be changing. */
+	if (ret == UNWIND_USER_CORRUPT && state.confined && hand->requested)
+		unwind_user_frame_missed(&state);
+	if (hand->requested && !hand->missed)
 		trace_unwind_user_walk(regs->ip, nr, &state, ret);
 	*filled = nr;
 

@@ -335,6 +335,103 @@ TEST_F_TIMEOUT(reader, overwrites_its_stack, 300)
 	EXPECT_EQ(0, count(&self->s.log, s->tid, decoy));
 }
 
+/* Calls a function as code does that has anything in the frame pointer. */
+static __attribute__((noinline, noclone))
+void call_with_fp(const void *fp, void *(*fn)(void *), void *arg)
+{
+	asm volatile("mov %%rsp, %%r12\n\t"
+		     "sub $128, %%rsp\n\t"
+		     "and $-16, %%rsp\n\t"
+		     "push %%r12\n\t"
+		     "push %%rbp\n\t"
+		     "mov %1, %%rbp\n\t"
+		     "call *%2\n\t"
+		     "pop %%rbp\n\t"
+		     "pop %%rsp"
+		     : "+D" (arg), "+S" (fp), "+a" (fn)
+		     :
+		     : "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "memory", "cc");
+}
+
+/* What the frame pointer of the outermost function leads to */
+static const void *last_frame;
+
+static void *lost_thread(void *arg)
+{
+	call_with_fp(last_frame, overwritten_thread, arg);
+	return NULL;
+}
+
+/*
+ * Most stacks of programs with frame pointers end like this, because their C library has none.
+ * There is nothing more to find, so the stack from before the system call is delivered.
+ */
+FIXTURE(ends) {
+	struct session s;
+	struct sleeper sleeper;
+	pthread_t thread;
+	char *page;
+};
+
+FIXTURE_VARIANT(ends) {
+	bool unmapped;
+	long frame[2];
+};
+
+FIXTURE_VARIANT_ADD(ends, where_nothing_is_mapped) {
+	.unmapped = true,
+};
+
+FIXTURE_VARIANT_ADD(ends, in_a_number) {
+	.frame = { 0, 3 },
+};
+
+FIXTURE_VARIANT_ADD(ends, in_an_address_that_is_not_mapped) {
+	.frame = { 0, 0x12345678 },
+};
+
+FIXTURE_SETUP(ends)
+{
+	const char *why = unsupported();
+
+	if (why)
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, pipe(self->sleeper.pipe));
+	/* Below all stacks */
+	self->page = mmap((void *)0x10000000, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->page);
+	memcpy(self->page, variant->frame, sizeof(variant->frame));
+	if (variant->unmapped)
+		ASSERT_EQ(0, munmap(self->page, sysconf(_SC_PAGESIZE)));
+	last_frame = self->page;
+}
+
+FIXTURE_TEARDOWN(ends)
+{
+	session_close(&self->s);
+	close(self->sleeper.pipe[0]);
+	close(self->sleeper.pipe[1]);
+	if (!variant->unmapped)
+		munmap(self->page, sysconf(_SC_PAGESIZE));
+}
+
+TEST_F_TIMEOUT(ends, stack_before_a_system_call, 300)
+{
+	struct sleeper *s = &self->sleeper;
+	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_read"), BOTH);
+
+	attr.inherit = 1;
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, lost_thread, s));
+	ASSERT_EQ(0, pthread_join(self->thread, NULL));
+	ASSERT_EQ(1 + SLEEPS, s->nr);
+	ASSERT_EQ(0, session_finish(&self->s));
+	EXPECT_EQ(1 + SLEEPS, count(&self->s.log, s->tid, s->ret));
+	EXPECT_EQ(0, count(&self->s.log, s->tid, (void *)wait_asleep));
+}
+
 /* A signal handler that reads from a pipe, when most of its signal frame is not present */
 static struct handler {
 	struct sleeper		*s;

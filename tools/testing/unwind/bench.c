@@ -145,6 +145,11 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
 	return true;
 }
 
+bool unwind_user_is_unmapped(unsigned long addr)
+{
+	return false;
+}
+
 /* Runs below the frames of a stack, which stays as it is from here on. */
 void bench_leaf(void)
 {

@@ -185,6 +185,12 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
 	       keep_mapping(mapping, MAPPING(i), MAPPING(i) + MAPPING_SIZE);
 }
 
+bool unwind_user_is_unmapped(unsigned long addr)
+{
+	return mapping_of(addr) < 0 && addr - (unsigned long)stack_start >=
+	       (unsigned long)stack_end - (unsigned long)stack_start;
+}
+
 bool test_entry_rule(const struct unwind_user_state *state, struct unwind_user_rule *rule)
 {
 	*rule = (struct unwind_user_rule)RULE(LOC_SP(WORD));

@@ -150,6 +150,11 @@ bool unwind_user_find_code(unsigned long ip, struct unwind_user_mapping *mapping
 	return false;
 }
 
+bool unwind_user_is_unmapped(unsigned long addr)
+{
+	return false;
+}
+
 /* Walks */
 
 #define WORD		sizeof(long)
