@@ -321,6 +321,7 @@ static bool unwind_user_is_return_address(const struct unwind_user_state *state,
 					  unsigned long addr)
 {
 	struct unwind_user_mapping code;
+	bool outermost;
 
 	/* To find out that there is no code would take an exception. */
 	if (addr <= UNWIND_USER_NUMBERS)
@@ -329,13 +330,13 @@ static bool unwind_user_is_return_address(const struct unwind_user_state *state,
 	if (arch_unwind_user_after_call(addr))
 		return true;
 
-	if (caller->fp_known && !caller->fp &&
-	    (!caller->switched || arch_unwind_user_after_nop(addr)) &&
-	    unwind_user_find_code(addr, &code))
+	outermost = caller->fp_known && !caller->fp &&
+		    (!caller->switched || arch_unwind_user_after_nop(addr));
+	if (outermost && unwind_user_find_code(addr, &code))
 		return true;
 
-	/* Code that is not present says nothing. */
-	if (state->hand && unwind_user_is_absent(addr - 1))
+	/* Mappings may be changing, and code that is not present says nothing. */
+	if (state->hand && (outermost || unwind_user_is_absent(addr - 1)))
 		unwind_user_unread(state, addr - 1);
 	return false;
 }
