@@ -2,6 +2,7 @@
 /*
  * Headers of mapped ELF files: find the SFrame section
  */
+#include <linux/array_size.h>
 #include <linux/elf.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -123,6 +124,21 @@ static const struct elf64_phdr *unwind_elf_phdr(struct unwind_elf *elf, u32 i)
 	return &elf->phdrs[i - elf->first];
 }
 
+/* If @phdr is a usable executable segment, get its file offsets. */
+static bool unwind_elf_is_text(const struct elf64_phdr *phdr, u64 *start, u64 *end)
+{
+	if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_X))
+		return false;
+
+	if (phdr->p_vaddr >= TASK_SIZE_MAX ||
+	    offset_in_page(phdr->p_vaddr) != offset_in_page(phdr->p_offset) ||
+	    check_add_overflow(phdr->p_offset, phdr->p_filesz, end))
+		return false;
+
+	*start = round_down(phdr->p_offset, PAGE_SIZE);
+	return true;
+}
+
 /*
  * If the executable segment @phdr contains the page at file offset @off, get the
  * address that the page was linked for.
@@ -130,18 +146,10 @@ static const struct elf64_phdr *unwind_elf_phdr(struct unwind_elf *elf, u32 i)
 static bool unwind_elf_text_vaddr(const struct elf64_phdr *phdr, u64 off,
 				  u64 *vaddr)
 {
-	u64 start = round_down(phdr->p_offset, PAGE_SIZE);
-	u64 end;
+	u64 start, end;
 
-	if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_X))
-		return false;
-
-	if (phdr->p_vaddr >= TASK_SIZE_MAX ||
-	    offset_in_page(phdr->p_vaddr) != offset_in_page(phdr->p_offset) ||
-	    check_add_overflow(phdr->p_offset, phdr->p_filesz, &end))
-		return false;
-
-	if (off < start || off >= end || off - start >= TASK_SIZE_MAX)
+	if (!unwind_elf_is_text(phdr, &start, &end) ||
+	    off < start || off >= end || off - start >= TASK_SIZE_MAX)
 		return false;
 
 	*vaddr = round_down(phdr->p_vaddr, PAGE_SIZE) + (off - start);
@@ -241,17 +249,81 @@ int unwind_elf_find_sframe(struct unwind_elf *elf, unsigned long text, u64 off,
 	return 0;
 }
 
+/* Find out for which addresses the code of @elf was linked. */
+static void unwind_elf_find_texts(struct unwind_elf *elf, struct unwind_elf_texts *texts)
+{
+	const struct elf64_phdr *phdr;
+	u64 start, end;
+	u32 i;
+
+	for (i = 0; i < elf->phnum; i++) {
+		phdr = unwind_elf_phdr(elf, i);
+		/* With a section, the walk in task context has to look at the file. */
+		if (!phdr || (phdr->p_type == PT_GNU_SFRAME && phdr->p_memsz))
+			goto none;
+
+		if (!unwind_elf_is_text(phdr, &start, &end))
+			continue;
+		if (texts->nr == ARRAY_SIZE(texts->text))
+			goto none;
+
+		texts->text[texts->nr].start = start;
+		texts->text[texts->nr].end = end;
+		texts->text[texts->nr].vaddr = round_down(phdr->p_vaddr, PAGE_SIZE);
+		texts->nr++;
+	}
+
+	return;
+none:
+	texts->nr = 0;
+}
+
+/**
+ * unwind_elf_load_base - Where is address 0 of a file that is mapped?
+ * @texts:	From unwind_user_check_file()
+ * @start:	Where some of the file's code is mapped
+ * @off:	Offset in the file of what is mapped at @start
+ * @load_base:	Receives the address, as &unwind_elf_layout.load_base
+ *
+ * Context: Any.
+ * Return: false if the file's headers do not say it, or if it may have a section.
+ */
+bool unwind_elf_load_base(const struct unwind_elf_texts *texts, unsigned long start, u64 off,
+			  unsigned long *load_base)
+{
+	u64 first;
+	u32 i;
+
+	for (i = 0; i < texts->nr; i++) {
+		first = texts->text[i].start;
+		if (off < first || off >= texts->text[i].end || off - first >= TASK_SIZE_MAX)
+			continue;
+
+		*load_base = start - (texts->text[i].vaddr + (off - first));
+		return true;
+	}
+
+	return false;
+}
+
 /**
  * unwind_user_check_file - Can walks use a table for this file?
  * @file:	The file
+ * @texts:	Receives for which addresses the code was linked, as the file says
  *
  * Context: As unwind_user_region_find().
  * Return: 0, or -ENOEXEC if the file cannot be read or is not an ELF file of a
  *	   supported kind.
  */
-int unwind_user_check_file(struct file *file)
+int unwind_user_check_file(struct file *file, struct unwind_elf_texts *texts)
 {
 	struct unwind_elf elf = { .file = file };
 
-	return unwind_elf_init(&elf) ? -ENOEXEC : 0;
+	*texts = (struct unwind_elf_texts) { };
+
+	if (unwind_elf_init(&elf))
+		return -ENOEXEC;
+
+	unwind_elf_find_texts(&elf, texts);
+	return 0;
 }

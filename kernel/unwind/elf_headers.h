@@ -48,9 +48,31 @@ struct unwind_elf_layout {
 	u32			sframe_size;
 };
 
+/* Linkers make one executable segment, in rare cases two. */
+#define UNWIND_ELF_TEXTS	4
+
+/**
+ * struct unwind_elf_texts - For which addresses the code of a file was linked
+ * @nr:		Number of @text; 0 if there are too many, or if the file has a section
+ * @text:	Its executable segments
+ * @text.start:	Offset of the first page in the file
+ * @text.end:	Offset of the first byte after it
+ * @text.vaddr:	Address of the first page
+ */
+struct unwind_elf_texts {
+	u32			nr;
+	struct {
+		u64		start;
+		u64		end;
+		u64		vaddr;
+	} text[UNWIND_ELF_TEXTS];
+};
+
 int unwind_elf_init(struct unwind_elf *elf);
 int unwind_elf_find_sframe(struct unwind_elf *elf, unsigned long text, u64 off,
 			   struct unwind_elf_layout *layout);
-int unwind_user_check_file(struct file *file);
+bool unwind_elf_load_base(const struct unwind_elf_texts *texts, unsigned long start, u64 off,
+			  unsigned long *load_base);
+int unwind_user_check_file(struct file *file, struct unwind_elf_texts *texts);
 
 #endif /* _KERNEL_UNWIND_ELF_HEADERS_H */

@@ -187,6 +187,7 @@ static void unwind_region_no_file(struct unwind_user_region *region,
 	region->id		= unwind_regions_new_id();
 	region->has_sframe	= false;
 	region->unread		= false;
+	region->early		= false;
 	region->table		= 0;
 }
 
@@ -566,13 +567,73 @@ static bool unwind_regions_trylock(struct unwind_user_regions *regions)
 	return false;
 }
 
+/* The file has a table, which knows where its code belongs. */
+static bool unwind_region_of_table(struct unwind_user_region *region,
+				   const struct unwind_region_look *look)
+{
+	const struct unwind_region *new = &look->new;
+
+	if (!look->table || !unwind_table_load_base(look->table, new->start, new->source.off,
+						    &region->load_base))
+		return false;
+
+	region->start		= new->start;
+	region->end		= new->end;
+	region->id		= unwind_regions_new_id();
+	region->has_sframe	= false;
+	region->unread		= false;
+	region->early		= true;
+	region->table		= look->table;
+
+	return true;
+}
+
+/*
+ * What does the mm of current remember of the region at &look->ip? Returns as
+ * unwind_user_region_at_hand().
+ */
+static int unwind_regions_at_hand(struct unwind_user_regions *regions,
+				  const struct unwind_region_look *look,
+				  struct unwind_user_region *region,
+				  const struct unwind_user_seq *seq,
+				  unsigned long *start, unsigned long *end)
+{
+	struct unwind_region *old;
+	int ret = 0;
+
+	if (!unwind_regions_trylock(regions))
+		return -EBUSY;
+
+	old = unwind_regions_lookup(&regions->registered, look->ip, start, end);
+	if (old) {
+		unwind_regions_copy(region, old, 0);
+	} else if (!look->code) {
+		ret = unwind_user_mm_unlocked(seq->mm) ? -ENOENT : -EAGAIN;
+	} else if (!look->file) {
+		unwind_region_no_file(region, look->new.start, look->new.end);
+	} else {
+		old = unwind_regions_overlap(&regions->found, look->ip, look->ip + 1);
+		if (old && unwind_region_still_valid(old, &look->new))
+			unwind_regions_copy(region, old, look->table);
+		else if (!unwind_region_of_table(region, look))
+			ret = -EAGAIN;
+	}
+	spin_unlock(&regions->lock);
+
+	return ret;
+}
+
 /**
- * unwind_user_region_at_hand - Find a region that was found before, without waiting
+ * unwind_user_region_at_hand - Find a region without waiting
  * @ip:		The address, of code of the current task
  * @region:	Receives what is known about the region
  * @seq:	As for unwind_user_region_find()
  *
  * While mappings that have nothing to do with the region come and go, it stays the same.
+ *
+ * If nobody has looked at the file that is mapped there, its table may say enough: the
+ * headers were read when it was supplied. They are those of the file, while
+ * unwind_user_region_find() reads what the program has mapped.
  *
  * Context: Any, including NMI, after unwind_tables_begin().
  * Return:
@@ -585,10 +646,9 @@ int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *regi
 			       struct unwind_user_seq *seq)
 {
 	struct unwind_region_look look = { .ip = ip };
+	unsigned long start = 0, end = ULONG_MAX;
 	struct unwind_user_regions *regions;
-	unsigned long start, end;
-	struct unwind_region *old;
-	int ret = 0;
+	int ret = -EAGAIN;
 
 	if (ip >= TASK_SIZE_MAX)
 		return -ENOENT;
@@ -600,29 +660,15 @@ int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *regi
 	/* Its last user frees it, or reclaim does after a grace period. */
 	guard(rcu)();
 
-	regions = READ_ONCE(current->mm->unwind_regions);
-	if (!regions || !unwind_user_look(ip, unwind_region_look, &look, &seq->mm))
+	if (!unwind_user_look(ip, unwind_region_look, &look, &seq->mm))
 		return -EAGAIN;
 	seq->tables = unwind_tables_current();
 
-	if (!unwind_regions_trylock(regions))
-		return -EBUSY;
-
-	old = unwind_regions_lookup(&regions->registered, ip, &start, &end);
-	if (old) {
-		unwind_regions_copy(region, old, 0);
-	} else if (!look.code) {
-		ret = unwind_user_mm_unlocked(seq->mm) ? -ENOENT : -EAGAIN;
-	} else if (!look.file) {
-		unwind_region_no_file(region, look.new.start, look.new.end);
-	} else {
-		old = unwind_regions_overlap(&regions->found, ip, ip + 1);
-		if (old && unwind_region_still_valid(old, &look.new))
-			unwind_regions_copy(region, old, look.table);
-		else
-			ret = -EAGAIN;
-	}
-	spin_unlock(&regions->lock);
+	regions = READ_ONCE(current->mm->unwind_regions);
+	if (regions)
+		ret = unwind_regions_at_hand(regions, &look, region, seq, &start, &end);
+	else if (look.code && look.file && unwind_region_of_table(region, &look))
+		ret = 0;
 
 	if (!unwind_user_mm_current(seq->mm))
 		return -EAGAIN;

@@ -207,7 +207,9 @@ int unwind_immediate(const struct pt_regs *regs, unsigned long *entries,
 	if (arch_unwind_user_compat(current))
 		return -EINVAL;
 
-	if (!unwind_user_is_shared()) {
+	/* In a program that has just been started, tables tell enough. */
+	if (!unwind_user_is_shared() &&
+	    (READ_ONCE(current->mm->unwind_regions) || !unwind_tables_exist())) {
 		unwind_immediate_ask(regs, 0, max);
 		return -ENOENT;
 	}
@@ -227,7 +229,7 @@ int unwind_immediate(const struct pt_regs *regs, unsigned long *entries,
 		unwind_user_walk_at_hand(&memory->hand, &memory->regs, &memory->gprs,
 					 NULL, entries, max, &nr);
 		ret = nr;
-		if (memory->hand.missed)
+		if (memory->hand.missed || !unwind_user_is_shared())
 			unwind_immediate_ask(regs, memory->hand.missed, max);
 	}
 

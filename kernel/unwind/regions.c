@@ -205,6 +205,7 @@ void unwind_regions_copy(struct unwind_user_region *region,
 	region->id		= entry->id;
 	region->has_sframe	= entry->has_sframe;
 	region->unread		= entry->unread;
+	region->early		= false;
 	region->table		= 0;
 	if (entry->has_sframe)
 		region->sframe	= entry->sframe[0];

@@ -149,6 +149,8 @@ struct unwind_user_seq {
  * @has_sframe:	There is a section. Otherwise the region is known to have none,
  *		unless @unread.
  * @unread:	The contents could not be read now. Such a copy must not be kept
+ * @early:	No walk in task context has looked at the file: what is known is from its table.
+ *		Such a copy must not be kept, because its number is new each time
  * @table:	Number of the table that was supplied for the file, for
  *		unwind_table_find_rule(); 0 if there is none
  * @load_base:	If @table is set, where the file's address 0 would be mapped
@@ -163,6 +165,7 @@ struct unwind_user_region {
 	u64			id;
 	bool			has_sframe;
 	bool			unread;
+	bool			early;
 	u64			table;
 	unsigned long		load_base;
 	struct sframe_section	sframe;

@@ -249,6 +249,12 @@ static int unwind_user_slot_at_hand(unsigned long pc, struct unwind_user_hand *h
 	struct unwind_user_slot *slot = &hand->slot;
 	int ret;
 
+	/* The region of the frame before. Others are kept in the memory of the mm. */
+	if (slot->region.early && pc >= slot->region.start && pc < slot->region.end &&
+	    unwind_user_region_current(&slot->seq))
+		return 0;
+	slot->region.early = false;
+
 	if (unwind_user_recent_get(pc, slot))
 		return 0;
 	if (!hand->lookups)
@@ -256,12 +262,15 @@ static int unwind_user_slot_at_hand(unsigned long pc, struct unwind_user_hand *h
 
 	ret = unwind_user_region_at_hand(pc, &slot->region, &slot->seq);
 	hand->lookups = ret == -EBUSY ? 0 : hand->lookups - 1;
-	if (ret)
+	if (ret) {
+		slot->region.early = false;
 		return ret;
+	}
 	if (slot->region.unread)
 		return -EAGAIN;
 
-	unwind_user_recent_put(slot);
+	if (!slot->region.early)
+		unwind_user_recent_put(slot);
 	return 0;
 }
 
@@ -318,6 +327,10 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	/* Only the walk in task context makes what tells others that there are rules. */
 	if (state->rules && !unwind_user_is_shared())
 		goto missed;
+
+	/* The walk in task context is still needed, to remember the region and the rule. */
+	if (region->early && !hand->missed)
+		hand->missed = pc ?: 1;
 
 	ret = unwind_table_find_rule_within(region->table, pc - region->load_base,
 					    rule, &hand->budget);

@@ -376,6 +376,7 @@ static void unwind_tables_put_in(struct unwind_user_tables *tables,
 int unwind_user_tables_supply(struct unwind_user_tables *tables,
 			      const struct unwind_user_table_desc *desc)
 {
+	struct unwind_elf_texts texts;
 	struct unwind_table_file file;
 	struct unwind_table *table;
 	struct ucounts *ucounts;
@@ -397,7 +398,7 @@ int unwind_user_tables_supply(struct unwind_user_tables *tables,
 	if (desc->vaddr >= TASK_SIZE_MAX)
 		return -EINVAL;
 
-	ret = unwind_user_check_file(desc->file);
+	ret = unwind_user_check_file(desc->file, &texts);
 	if (ret)
 		return ret;
 
@@ -414,6 +415,7 @@ int unwind_user_tables_supply(struct unwind_user_tables *tables,
 
 	/* As it was at the start: the file may have been written to meanwhile. */
 	table->file = file;
+	table->texts = texts;
 	table->ucounts = ucounts;
 	unwind_tables_put_in(tables, table);
 

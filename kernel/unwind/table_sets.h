@@ -10,6 +10,7 @@
 #include <linux/unwind_user_tables.h>
 #include <linux/uuid.h>
 
+#include "elf_headers.h"
 #include "sframe.h"
 
 struct inode;
@@ -45,6 +46,7 @@ struct unwind_table_file {
  * @owner:	The set that it belongs to
  * @global:	It serves all tasks
  * @file:	The file, as it was when the table was supplied
+ * @texts:	For which addresses the file's code was linked
  * @used:	When a walk last used it, or when it was supplied, in jiffies
  * @ucounts:	User whose locked memory it counts as; NULL if it is not counted
  * @bytes:	Length of @data
@@ -60,6 +62,7 @@ struct unwind_table {
 	struct unwind_user_tables	*owner;
 	bool				global;
 	struct unwind_table_file	file;
+	struct unwind_elf_texts		texts;
 	unsigned long			used;
 	struct ucounts			*ucounts;
 	u32				bytes;

@@ -443,6 +443,37 @@ int unwind_table_find_rule_within(u64 id, u64 vaddr, struct unwind_user_rule *ru
 }
 
 /**
+ * unwind_table_load_base - Where is address 0 of a table's file that is mapped?
+ * @id:		From unwind_table_find()
+ * @start:	As for unwind_elf_load_base()
+ * @off:	As for unwind_elf_load_base()
+ * @load_base:	As for unwind_elf_load_base()
+ *
+ * Context: Any, including NMI.
+ * Return: false if the table has gone, otherwise as unwind_elf_load_base().
+ */
+bool unwind_table_load_base(u64 id, unsigned long start, u64 off, unsigned long *load_base)
+{
+	const struct unwind_table *table;
+
+	guard(rcu)();
+
+	table = unwind_table_of_id(id);
+	return table && unwind_elf_load_base(&table->texts, start, off, load_base);
+}
+
+/**
+ * unwind_tables_exist - Has anybody supplied tables?
+ *
+ * Context: Any.
+ * Return: false if there are none. There may be none even if this returns true.
+ */
+bool unwind_tables_exist(void)
+{
+	return READ_ONCE(unwind_tables_all) || READ_ONCE(unwind_tables_own);
+}
+
+/**
  * unwind_user_tables_add_source - Add a source of sets that serve tasks
  * @source:	The source, which is never removed
  *

@@ -38,6 +38,8 @@ static inline bool unwind_tables_unchanged(u64 seq)
 void unwind_tables_begin(void);
 u64 unwind_table_find(const struct inode *inode);
 int unwind_table_find_rule(u64 id, u64 vaddr, struct unwind_user_rule *rule);
+bool unwind_table_load_base(u64 id, unsigned long start, u64 off, unsigned long *load_base);
+bool unwind_tables_exist(void);
 u64 unwind_tables_switch(void);
 void unwind_tables_switch_back(u64 seq);
 int unwind_table_find_rule_within(u64 id, u64 vaddr, struct unwind_user_rule *rule,

@@ -773,6 +773,7 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 	hand->confine = (struct unwind_user_confine) { };
 	hand->budget = UNWIND_USER_HAND_FRES;
 	hand->missed = 0;
+	hand->slot.region.early = false;
 	hand->lookups = UNWIND_USER_HAND_LOOKUPS;
 
 	unwind_user_start(&state, regs, gprs, rules);
