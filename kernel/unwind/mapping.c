@@ -107,10 +107,11 @@ bool unwind_user_is_unmapped(unsigned long addr)
 #ifdef CONFIG_PER_VMA_LOCK
 	struct mm_struct *mm = current->mm;
 	MA_STATE(mas, &mm->mm_mt, addr, addr);
-	unsigned int seq = raw_read_seqcount(&mm->mm_lock_seq);
+	unsigned int seq;
 
 	guard(rcu)();
 
+	seq = raw_read_seqcount(&mm->mm_lock_seq);
 	return !(seq & 1) && !mas_walk(&mas) && !read_seqcount_retry(&mm->mm_lock_seq, seq);
 #else
 	return false;
