@@ -140,20 +140,26 @@ static bool unwind_elf_is_text(const struct elf64_phdr *phdr, u64 *start, u64 *e
 }
 
 /*
- * If the executable segment @phdr contains the page at file offset @off, get the
- * address that the page was linked for.
+ * If the executable segment whose pages begin at @start contains the page at file offset @off,
+ * get the address that the page was linked for. @first is that of the first page.
  */
+static bool unwind_elf_page_vaddr(u64 start, u64 end, u64 first, u64 off, u64 *vaddr)
+{
+	if (off < start || off >= end || off - start >= TASK_SIZE_MAX)
+		return false;
+
+	*vaddr = first + (off - start);
+	return true;
+}
+
 static bool unwind_elf_text_vaddr(const struct elf64_phdr *phdr, u64 off,
 				  u64 *vaddr)
 {
 	u64 start, end;
 
-	if (!unwind_elf_is_text(phdr, &start, &end) ||
-	    off < start || off >= end || off - start >= TASK_SIZE_MAX)
-		return false;
-
-	*vaddr = round_down(phdr->p_vaddr, PAGE_SIZE) + (off - start);
-	return true;
+	return unwind_elf_is_text(phdr, &start, &end) &&
+	       unwind_elf_page_vaddr(start, end, round_down(phdr->p_vaddr, PAGE_SIZE), off,
+				     vaddr);
 }
 
 /*
@@ -291,16 +297,15 @@ none:
 bool unwind_elf_load_base(const struct unwind_elf_texts *texts, unsigned long start, u64 off,
 			  unsigned long *load_base)
 {
-	u64 first;
+	u64 vaddr;
 	u32 i;
 
 	for (i = 0; i < texts->nr; i++) {
-		first = texts->text[i].start;
-		if (off < first || off >= texts->text[i].end || off - first >= TASK_SIZE_MAX)
-			continue;
-
-		*load_base = start - (texts->text[i].vaddr + (off - first));
-		return true;
+		if (unwind_elf_page_vaddr(texts->text[i].start, texts->text[i].end,
+					  texts->text[i].vaddr, off, &vaddr)) {
+			*load_base = start - vaddr;
+			return true;
+		}
 	}
 
 	return false;

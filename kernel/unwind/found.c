@@ -567,19 +567,25 @@ static bool unwind_regions_trylock(struct unwind_user_regions *regions)
 	return false;
 }
 
-/* The file has a table, which knows where its code belongs. */
-static bool unwind_region_of_table(struct unwind_user_region *region,
-				   const struct unwind_region_look *look)
+/*
+ * Nobody has looked at the file, but its table, if there is one, knows where the code belongs.
+ * While the mapping is changing, its start and offset may not belong together.
+ */
+static bool unwind_region_early(struct unwind_user_region *region,
+				const struct unwind_region_look *look,
+				const struct unwind_user_seq *seq)
 {
 	const struct unwind_region *new = &look->new;
 
-	if (!look->table || !unwind_table_load_base(look->table, new->start, new->source.off,
-						    &region->load_base))
+	if (!unwind_user_mm_unlocked(seq->mm))
+		return false;
+	if (look->table && !unwind_table_load_base(look->table, new->start, new->source.off,
+						   &region->load_base))
 		return false;
 
 	region->start		= new->start;
 	region->end		= new->end;
-	region->id		= unwind_regions_new_id();
+	region->id		= 0;
 	region->has_sframe	= false;
 	region->unread		= false;
 	region->early		= true;
@@ -615,7 +621,7 @@ static int unwind_regions_at_hand(struct unwind_user_regions *regions,
 		old = unwind_regions_overlap(&regions->found, look->ip, look->ip + 1);
 		if (old && unwind_region_still_valid(old, &look->new))
 			unwind_regions_copy(region, old, look->table);
-		else if (!unwind_region_of_table(region, look))
+		else if (!unwind_region_early(region, look, seq))
 			ret = -EAGAIN;
 	}
 	spin_unlock(&regions->lock);
@@ -667,7 +673,7 @@ int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *regi
 	regions = READ_ONCE(current->mm->unwind_regions);
 	if (regions)
 		ret = unwind_regions_at_hand(regions, &look, region, seq, &start, &end);
-	else if (look.code && look.file && unwind_region_of_table(region, &look))
+	else if (look.code && look.file && unwind_region_early(region, &look, seq))
 		ret = 0;
 
 	if (!unwind_user_mm_current(seq->mm))

@@ -91,8 +91,10 @@ static struct unwind_deferred_client unwind_immediate_client __ro_after_init = {
 /*
  * Let current look up the rules of @depth frames of its stack before it returns to user mode.
  * @missing is the address whose rule is missing, or 0 if the program has no rules.
+ *
+ * Return: true if it will, or was asked a moment ago.
  */
-static void unwind_immediate_ask(const struct pt_regs *regs, unsigned long missing,
+static bool unwind_immediate_ask(const struct pt_regs *regs, unsigned long missing,
 				 unsigned int depth)
 {
 	struct unwind_task_info *info = &current->unwind_info;
@@ -100,18 +102,19 @@ static void unwind_immediate_ask(const struct pt_regs *regs, unsigned long missi
 	u64 cookie;
 
 	if (unwind_immediate_client.id < 0)
-		return;
+		return false;
 
 	if (asked && now - asked < UNWIND_IMMEDIATE_INTERVAL &&
 	    missing == READ_ONCE(info->missing))
-		return;
+		return true;
 
 	/* It may fail, for example if the task exits. Another sample asks again. */
 	if (unwind_deferred_request(&unwind_immediate_client, regs, depth, &cookie))
-		return;
+		return false;
 
 	WRITE_ONCE(info->missing, missing);
 	WRITE_ONCE(info->asked, now ?: 1);
+	return true;
 }
 
 /* Take this CPU's memory for the present context. Preemption is disabled. */
@@ -192,8 +195,8 @@ int unwind_immediate(const struct pt_regs *regs, unsigned long *entries,
 		     unsigned int max)
 {
 	struct unwind_immediate_memory *memory;
+	bool known, shared;
 	unsigned int nr;
-	bool known;
 	int ret;
 
 	if (!READ_ONCE(sysctl_unwind_user_immediate))
@@ -207,12 +210,11 @@ int unwind_immediate(const struct pt_regs *regs, unsigned long *entries,
 	if (arch_unwind_user_compat(current))
 		return -EINVAL;
 
-	/* In a program that has just been started, tables tell enough. */
-	if (!unwind_user_is_shared() &&
-	    (READ_ONCE(current->mm->unwind_regions) || !unwind_tables_exist())) {
-		unwind_immediate_ask(regs, 0, max);
+	/* Tables tell enough about a program that nobody has looked at yet, but will. */
+	shared = unwind_user_is_shared();
+	if (!shared && (!unwind_immediate_ask(regs, 0, max) || !unwind_tables_exist() ||
+			READ_ONCE(current->mm->unwind_regions)))
 		return -ENOENT;
-	}
 
 	memory = unwind_immediate_memory_get();
 	if (!memory)
@@ -229,7 +231,7 @@ int unwind_immediate(const struct pt_regs *regs, unsigned long *entries,
 		unwind_user_walk_at_hand(&memory->hand, &memory->regs, &memory->gprs,
 					 NULL, entries, max, &nr);
 		ret = nr;
-		if (memory->hand.missed || !unwind_user_is_shared())
+		if (shared && memory->hand.missed)
 			unwind_immediate_ask(regs, memory->hand.missed, max);
 	}
 

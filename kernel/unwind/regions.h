@@ -144,13 +144,13 @@ struct unwind_user_seq {
  * struct unwind_user_region - What is known about a region
  * @start:	First byte of the region
  * @end:	First byte after it
- * @id:		Number of the region with its contents; never 0. If anything about it
- *		changes, so does the number. No number is used twice.
+ * @id:		Number of the region with its contents; 0 only with @early. If anything about
+ *		it changes, so does the number. No number is used twice.
  * @has_sframe:	There is a section. Otherwise the region is known to have none,
  *		unless @unread.
  * @unread:	The contents could not be read now. Such a copy must not be kept
- * @early:	No walk in task context has looked at the file: what is known is from its table.
- *		Such a copy must not be kept, because its number is new each time
+ * @early:	No walk in task context has looked at the file: all that is known is from its
+ *		table, if it has one. Such a copy must not be kept
  * @table:	Number of the table that was supplied for the file, for
  *		unwind_table_find_rule(); 0 if there is none
  * @load_base:	If @table is set, where the file's address 0 would be mapped

@@ -317,9 +317,13 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	if (ret || where || region->has_sframe)
 		goto missed;
 
+	/* A walk in task context is needed, to look at the file and to remember the rule. */
+	if (region->early && !hand->missed)
+		hand->missed = pc ?: 1;
+
 	if (!region->table) {
 		/* There may be no walk on the way out that would do it. */
-		if (bare && unwind_user_may_remember(&hand->slot))
+		if (bare && !region->early && unwind_user_may_remember(&hand->slot))
 			unwind_user_bare_put(bare, &hand->slot, pc, state->topmost);
 		return UNWIND_USER_RULE_FP;
 	}
@@ -327,10 +331,6 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	/* Only the walk in task context makes what tells others that there are rules. */
 	if (state->rules && !unwind_user_is_shared())
 		goto missed;
-
-	/* The walk in task context is still needed, to remember the region and the rule. */
-	if (region->early && !hand->missed)
-		hand->missed = pc ?: 1;
 
 	ret = unwind_table_find_rule_within(region->table, pc - region->load_base,
 					    rule, &hand->budget);

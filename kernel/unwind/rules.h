@@ -46,12 +46,13 @@ struct unwind_user_confine;
  * @confine:	Where it may go if it is confined
  * @slot:	Region of the frame
  * @budget:	How many FREs it may still read
- * @missed:	The first address whose rule was not at hand, or 0. A walk in task context
- *		may find more frames
+ * @missed:	The first frame for which a walk in task context may find or remember more,
+ *		or 0. Memory of the stack that is not present counts only with @requested
  * @lookups:	How many regions may still be looked up; 0 if somebody holds their lock, perhaps
  *		beneath the walk
- * @requested:	It is the stack of a request: code has the uprobe that it had then, and the
- *		tracepoint unwind_user_walk reports the walk if nothing was missed
+ * @requested:	It is the stack of a request: code has the uprobe that it had then, what is not
+ *		present is missed, and the tracepoint unwind_user_walk reports the walk if
+ *		nothing was missed
  *
  * Belongs to the walk. It is too large for the stack of an NMI.
  */

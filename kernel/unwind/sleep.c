@@ -5,7 +5,9 @@
  * sampled as it was traced
  */
 #include <linux/atomic.h>
+#include <linux/irqflags.h>
 #include <linux/minmax.h>
+#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
@@ -92,12 +94,17 @@ void unwind_deferred_traced(void)
 /**
  * unwind_deferred_preempted - Walk the requested stack before current is preempted
  *
- * Until the task runs again, other threads may change its stack.
+ * Until the task runs again, other threads may change its stack. Interrupts that come during
+ * the walk are served, but do not preempt the task.
  *
- * Context: Task context of current on its way to user mode, preemption enabled, no lock
- *	    held. Does not sleep.
+ * Context: Task context of current on its way to user mode, interrupts disabled, no lock
+ *	    held. Does not sleep. Enables interrupts meanwhile.
  */
 void unwind_deferred_preempted(void)
 {
+	preempt_disable();
+	local_irq_enable();
 	unwind_deferred_at_hand(true);
+	local_irq_disable();
+	preempt_enable_no_resched();
 }

@@ -97,8 +97,8 @@
  * @entry, @nr, @bytes        the same                    unwind_tables_mutex
  * unwind_tables_all, @seq    the same                    unwind_tables_mutex;
  *                                                        read under RCU
- * unwind_tables_own          the same                    unwind_tables_mutex;
- *                                                        read by any walk
+ * unwind_tables_own,         the same                    unwind_tables_mutex;
+ * unwind_tables_global                                   read by any walk
  * @used                      supplying, and any walk     nothing: all writers
  *                                                        store the current time
  * the rest of a table        supplying                   before it is linked
@@ -158,6 +158,9 @@ static u64 unwind_tables_all;
 
 /* Number of tables that do not serve all tasks. Written before B. */
 static unsigned int unwind_tables_own;
+
+/* Number of tables that do */
+static unsigned int unwind_tables_global;
 
 /* A table comes or goes: the tasks that it serves must look up mappings again. */
 static void unwind_tables_changed(const struct unwind_table *table)
@@ -463,14 +466,14 @@ bool unwind_table_load_base(u64 id, unsigned long start, u64 off, unsigned long 
 }
 
 /**
- * unwind_tables_exist - Has anybody supplied tables?
+ * unwind_tables_exist - Are there any tables?
  *
  * Context: Any.
- * Return: false if there are none. There may be none even if this returns true.
+ * Return: false if there are none, for any task.
  */
 bool unwind_tables_exist(void)
 {
-	return READ_ONCE(unwind_tables_all) || READ_ONCE(unwind_tables_own);
+	return READ_ONCE(unwind_tables_global) || READ_ONCE(unwind_tables_own);
 }
 
 /**
@@ -509,6 +512,7 @@ void unwind_table_link(struct unwind_table *table,
 	tables->nr++;
 	tables->bytes += table->bytes;
 	WRITE_ONCE(unwind_tables_own, unwind_tables_own + !table->global);
+	WRITE_ONCE(unwind_tables_global, unwind_tables_global + table->global);
 	unwind_tables_changed(table);
 }
 
@@ -527,6 +531,7 @@ void unwind_table_unlink(struct unwind_table *table)
 	table->owner->nr--;
 	table->owner->bytes -= table->bytes;
 	WRITE_ONCE(unwind_tables_own, unwind_tables_own - !table->global);
+	WRITE_ONCE(unwind_tables_global, unwind_tables_global - table->global);
 	unwind_tables_changed(table);
 }
 

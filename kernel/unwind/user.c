@@ -48,8 +48,8 @@
 #define UNWIND_USER_RESCHED	64U
 
 /*
- * A walk at hand could not read what a frame is found by. The frame pointer may skip the
- * frame, and a walk that may sleep can read it.
+ * A walk at hand could not read what a frame is found by, or mappings are changing. A walk
+ * that may sleep may find more.
  */
 static void unwind_user_frame_missed(const struct unwind_user_state *state)
 {
@@ -59,17 +59,22 @@ static void unwind_user_frame_missed(const struct unwind_user_state *state)
 #endif
 }
 
-/*
- * A walk at hand could not read this. If it is the stack of a request, and something is mapped
- * there, the walk on the way out may find more frames.
- */
+/* Is this a walk at hand of the stack of a request? Others need not know what they missed. */
+static bool unwind_user_of_request(const struct unwind_user_state *state)
+{
+#ifdef CONFIG_UNWIND_USER_SFRAME
+	return state->hand && state->hand->requested;
+#else
+	return false;
+#endif
+}
+
+/* @addr could not be read. If nothing is mapped there, no walk can read it. */
 static noinline void unwind_user_unread(const struct unwind_user_state *state,
 					unsigned long addr)
 {
-#ifdef CONFIG_UNWIND_USER_SFRAME
-	if (state->hand && state->hand->requested && !unwind_user_is_unmapped(addr))
+	if (unwind_user_of_request(state) && !unwind_user_is_unmapped(addr))
 		unwind_user_frame_missed(state);
-#endif
 }
 
 /* Read one word of the stack: 8 bytes, or 4 bytes in 32-bit mode. */
@@ -308,6 +313,12 @@ static bool unwind_user_may_switch(const struct unwind_user_state *state,
 	       state->switches < UNWIND_USER_SWITCHES;
 }
 
+/* As unwind_user_is_absent(), for words that often are no addresses: without an exception */
+static bool unwind_user_lacks_code(unsigned long addr)
+{
+	return !unwind_user_is_unmapped(addr) && unwind_user_is_absent(addr);
+}
+
 /*
  * Any data may look like a frame, but a return address must follow a call
  * instruction. The exception is the outermost function, which is entered with a
@@ -336,8 +347,11 @@ static bool unwind_user_is_return_address(const struct unwind_user_state *state,
 		return true;
 
 	/* Mappings may be changing, and code that is not present says nothing. */
-	if (state->hand && (outermost || unwind_user_is_absent(addr - 1)))
-		unwind_user_unread(state, addr - 1);
+	if (unwind_user_of_request(state) &&
+	    (outermost || unwind_user_lacks_code(addr - ARCH_UNWIND_USER_CALL_MAX) ||
+	     unwind_user_lacks_code(addr - 1) || unwind_user_lacks_code(addr)))
+		unwind_user_frame_missed(state);
+
 	return false;
 }
 
@@ -601,7 +615,12 @@ unwind_user_next_fp(struct unwind_user_state *state)
 			}
 		}
 		/* Or the code, or the return address, is not present. */
-		if (state->hand && unwind_user_is_absent(needs))
+		if (state->hand && (unwind_user_is_absent(needs) ||
+				    (!offset_in_page(needs) &&
+				     unwind_user_is_absent(needs - 1))))
+			unwind_user_frame_missed(state);
+		/* Or where the walk may go was not known, because mappings are changing. */
+		if (state->confined && unwind_user_of_request(state))
 			unwind_user_frame_missed(state);
 	}
 

@@ -315,20 +315,31 @@ void *overwritten_thread(void *arg)
 	return NULL;
 }
 
+#define READ_BEGINS	TRACEPOINT_ID("syscalls/sys_enter_read")
+
+/* Run a thread that reads 1 + SLEEPS times, with samples as the reads begin. */
+static int sample_reads(int id, struct session *s, struct sleeper *sleeper,
+			void *(*fn)(void *))
+{
+	struct perf_event_attr attr = tp_attr(id, BOTH);
+	pthread_t thread;
+
+	attr.inherit = 1;
+	if (session_open(s, &attr, 0, ALL_CPUS, SESSION_PAGES) || session_enable(s) ||
+	    pthread_create(&thread, NULL, fn, sleeper) || pthread_join(thread, NULL))
+		return -1;
+	if (sleeper->nr != 1 + SLEEPS)
+		return -1;
+	return session_finish(s);
+}
+
 /* A system call that does not sleep changes the stack of its caller. */
 TEST_F_TIMEOUT(reader, overwrites_its_stack, 300)
 {
 	struct sleeper *s = &self->sleeper;
-	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_read"), BOTH);
 	void *decoy = (void *)wait_asleep;
 
-	attr.inherit = 1;
-	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
-	ASSERT_EQ(0, session_enable(&self->s));
-	ASSERT_EQ(0, pthread_create(&self->thread, NULL, overwritten_thread, s));
-	ASSERT_EQ(0, pthread_join(self->thread, NULL));
-	ASSERT_EQ(1 + SLEEPS, s->nr);
-	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(0, sample_reads(READ_BEGINS, &self->s, s, overwritten_thread));
 	TH_LOG("%u stacks of the sample, %u that the system call made",
 	       count(&self->s.log, s->tid, s->ret), count(&self->s.log, s->tid, decoy));
 	EXPECT_EQ(1 + SLEEPS, count(&self->s.log, s->tid, s->ret));
@@ -369,7 +380,6 @@ static void *lost_thread(void *arg)
 FIXTURE(ends) {
 	struct session s;
 	struct sleeper sleeper;
-	pthread_t thread;
 	char *page;
 };
 
@@ -419,15 +429,8 @@ FIXTURE_TEARDOWN(ends)
 TEST_F_TIMEOUT(ends, stack_before_a_system_call, 300)
 {
 	struct sleeper *s = &self->sleeper;
-	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_read"), BOTH);
 
-	attr.inherit = 1;
-	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
-	ASSERT_EQ(0, session_enable(&self->s));
-	ASSERT_EQ(0, pthread_create(&self->thread, NULL, lost_thread, s));
-	ASSERT_EQ(0, pthread_join(self->thread, NULL));
-	ASSERT_EQ(1 + SLEEPS, s->nr);
-	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(0, sample_reads(READ_BEGINS, &self->s, s, lost_thread));
 	EXPECT_EQ(1 + SLEEPS, count(&self->s.log, s->tid, s->ret));
 	EXPECT_EQ(0, count(&self->s.log, s->tid, (void *)wait_asleep));
 }
@@ -518,7 +521,6 @@ static unsigned int count_with(struct event_log *log, pid_t tid, const void *ip)
 TEST_F_TIMEOUT(reader, signal_frame_is_absent, 300)
 {
 	struct sleeper *s = &self->sleeper;
-	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID("syscalls/sys_enter_read"), BOTH);
 	struct sigaction action = {
 		.sa_sigaction = handle_signal,
 		.sa_flags = SA_SIGINFO | SA_ONSTACK,
@@ -533,14 +535,8 @@ TEST_F_TIMEOUT(reader, signal_frame_is_absent, 300)
 	ASSERT_NE(MAP_FAILED, handler.stack);
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
 
-	attr.inherit = 1;
-	ASSERT_EQ(0, session_open(&self->s, &attr, 0, ALL_CPUS, SESSION_PAGES));
-	ASSERT_EQ(0, session_enable(&self->s));
-	ASSERT_EQ(0, pthread_create(&self->thread, NULL, interrupted_thread, s));
-	ASSERT_EQ(0, pthread_join(self->thread, NULL));
-	ASSERT_EQ(1 + SLEEPS, s->nr);
+	ASSERT_EQ(0, sample_reads(READ_BEGINS, &self->s, s, interrupted_thread));
 	ASSERT_EQ(0, handler.below % handler.page);
-	ASSERT_EQ(0, session_finish(&self->s));
 	EXPECT_EQ(1 + SLEEPS, count_with(&self->s.log, s->tid, s->ret));
 	munmap(handler.stack, handler.size);
 }

@@ -184,7 +184,8 @@ static __always_inline void unwind_deferred_sys_enter(void)
  *
  * On PREEMPT_RT, what preempts it does not wait for the walk.
  *
- * Context: Task context of current, preemption enabled, no lock held.
+ * Context: Task context of current, interrupts disabled, no lock held. Enables interrupts
+ *	    meanwhile.
  */
 static __always_inline void unwind_deferred_preempt(void)
 {

@@ -184,7 +184,7 @@ void arch_unwind_user_fp_rule(const struct unwind_user_state *state,
 #define INSN_CALL_LEN		5
 #define INSN_CALL_INDIRECT	0xff
 /* Opcode, ModRM, SIB, and a displacement of 4 bytes */
-#define INSN_CALL_LEN_MAX	7
+#define INSN_CALL_LEN_MAX	ARCH_UNWIND_USER_CALL_MAX
 
 /* Length of the indirect call at @insn, without prefixes; 0 if it is not one. */
 static unsigned int indirect_call_len(const u8 *insn)
@@ -344,7 +344,8 @@ static const struct sigreturn_code sigreturn_codes[] = {
  * handler returns to the first byte. An interrupted frame may be after any of the
  * instructions, including the one that entered the kernel.
  *
- * Returns NULL if there is none, or an error pointer if the code cannot be read.
+ * Returns NULL if there is none, or an error pointer if the code cannot be read. For a walk
+ * at hand, that may be code that is only not present.
  */
 static const struct sigreturn_code *
 find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
@@ -359,7 +360,7 @@ find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
 	if (state->topmost) {
 		avail = SIGRETURN_CODE_MAX;
 		if (!unwind_user_read(ip - avail, window, sizeof(window)))
-			return NULL;
+			return state->hand ? ERR_PTR(-EFAULT) : NULL;
 	} else if (likely(unwind_user_peek(ip, &first))) {
 		/* The first bytes identify each code. Few return addresses match. */
 		avail = sizeof(first);
@@ -387,10 +388,14 @@ find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
 			    memcmp(insn - at[j], code->code, known))
 				continue;
 			if (known < code->len &&
-			    (!unwind_user_read(ip + known, insn + known,
-					       code->len - known) ||
-			     memcmp(insn + known, code->code + known,
-				    code->len - known)))
+			    !unwind_user_read(ip + known, insn + known,
+					      code->len - known)) {
+				if (state->hand)
+					return ERR_PTR(-EFAULT);
+				continue;
+			}
+			if (known < code->len &&
+			    memcmp(insn + known, code->code + known, code->len - known))
 				continue;
 			*before = at[j];
 			return code;

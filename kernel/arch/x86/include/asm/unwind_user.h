@@ -18,6 +18,9 @@ struct vm_area_struct;
  */
 #define ARCH_UNWIND_USER_FP_CFA		16
 
+/* How many bytes before a return address arch_unwind_user_after_call() looks at */
+#define ARCH_UNWIND_USER_CALL_MAX	7
+
 bool arch_unwind_user_regs(struct unwind_user_regs *uregs,
 			   const struct pt_regs *regs);
 bool arch_unwind_user_entry_rule(const struct unwind_user_state *state,
