@@ -6,7 +6,7 @@ CONFIG ?= orc
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help tree export kernel perf demo report check check-debug check-fp stress \
+.PHONY: help tree export kernel perf demo report check check-debug check-fp check-debian stress \
 	check-mutants check-topics check-bpf check-bare check-evidence check-export sweep vm bench clean
 
 help: ## this list
@@ -17,7 +17,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 		awk -F'|' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 	@echo
-	@echo 'Variables: CONFIG=orc|debug|fp|off|btf (kernel; vm: not off), JOBS=N, BUILD=DIR,'
+	@echo 'Variables: CONFIG=orc|debug|fp|off|btf|debian (kernel; vm: not off), JOBS=N, BUILD=DIR,'
 	@echo 'KERNEL_DEB=FILE (a saved linux-source-6.12 package), DEPS=skip.'
 	@echo 'Logs are in build/log.  Downloads are kept in ~/.cache/deferred-unwind.'
 
@@ -54,6 +54,9 @@ check-debug: ## the guest tests on a kernel with KASAN, lockdep and the like
 check-fp: ## the guest tests on a kernel with frame pointers
 	@scripts/check/run fp
 
+check-debian: ## the guest tests on a kernel in Debian's configuration
+	@scripts/check/run debian
+
 stress: ## half an hour of everything at once on the debug kernel (MINUTES)
 	@scripts/check/stress $(MINUTES)
 
@@ -86,7 +89,7 @@ BUILT := agreement bare-root bare-root.bare bench bench.txt bisect bpf-test demo
 	kselftest-* libdw-agreement linux-base log mutants overhead perf perf-damaged perf-mutants \
 	perf-test scale sframe-programs sleeping stock-perf sweep-tables sweep-tables-defer \
 	tables-cost topics trace-cmd tracers unwind-host vdso whole-stacks worst-case \
-	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off linux/.btf
+	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off linux/.btf linux/.debian
 
 clean: ## remove what was built; build/linux and its commits stay
 	rm -rf --one-file-system $(addprefix $(BUILD)/,$(BUILT))
