@@ -6,8 +6,8 @@ CONFIG ?= orc
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help tree export kernel perf demo report check check-debug check-fp check-debian stress \
-	check-mutants check-topics check-bpf check-bare check-evidence check-export sweep vm bench clean
+.PHONY: help tree export kernel perf deb demo report check check-debug check-fp check-debian stress fuzz \
+	check-mutants check-topics check-bpf check-packages check-bare check-evidence check-export sweep vm bench clean
 
 help: ## this list
 	@echo 'The two that most people want:'
@@ -36,6 +36,9 @@ kernel: tree ## build the kernel (CONFIG)
 perf: tree ## build tools/perf into build/perf
 	@scripts/build/perf
 
+deb: ## Debian packages of the kernel (hours) and of perf, or PACKAGES, in build/deb
+	@scripts/build/deb $(PACKAGES)
+
 vm: ## a guest with the kernel of CONFIG; the script comes from standard input
 	@scripts/guest/vm $(BUILD)/linux/.$(CONFIG)
 
@@ -60,6 +63,9 @@ check-debian: ## the guest tests on a kernel in Debian's configuration
 stress: ## half an hour of everything at once on the debug kernel (MINUTES)
 	@scripts/check/stress $(MINUTES)
 
+fuzz: ## an hour of fuzzers of perf_event_open() on the debug kernel (MINUTES)
+	@scripts/check/fuzz-events $(MINUTES)
+
 check-mutants: ## do the tests fail on a kernel, and with a perf, with planted faults?
 	@scripts/check/mutants
 	@scripts/check/perf-mutants
@@ -70,6 +76,9 @@ check-topics: ## does each topic build, and work with only what it needs?
 
 check-bpf: ## BPF programs that request user stacks, on a kernel with BTF
 	@scripts/check/bpf
+
+check-packages: ## install, boot, use and remove packages in Debian 12 and 13
+	@scripts/check/packages
 
 check-bare: ## both commands of README in an empty Debian 12, in build/bare-root
 	@scripts/check/bare-root
@@ -84,12 +93,12 @@ bench: ## what it costs: instruction counts in a guest, write build/bench.txt
 	@scripts/bench/instructions
 
 # By name: a BUILD that was given may hold other files.
-BUILT := agreement bare-root bare-root.bare bench bench.txt bisect bpf-test demo dwarf-stacks \
-	ftrace-bytes go-stacks \
+BUILT := agreement bare-root bare-root.bare bench bench.txt bisect bpf-test deb demo dwarf-stacks \
+	ftrace-bytes fuzz-events go-stacks \
 	kselftest-* libdw-agreement linux-base log mutants overhead perf perf-damaged perf-mutants \
 	perf-test scale sframe-programs sleeping stock-perf sweep-tables sweep-tables-defer \
 	tables-cost topics trace-cmd tracers unwind-host vdso whole-stacks worst-case \
-	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off linux/.btf linux/.debian
+	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off linux/.btf linux/.debian linux/.package
 
 clean: ## remove what was built; build/linux and its commits stay
 	rm -rf --one-file-system $(addprefix $(BUILD)/,$(BUILT))
