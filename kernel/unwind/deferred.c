@@ -545,7 +545,7 @@ static void unwind_deferred_run(struct unwind_task_info *info)
  *
  * If the last client went while the memory was in use, reclaim did not get it.
  *
- * Context: Process context, preemption enabled. Does not sleep.
+ * Context: Process context. Does not sleep.
  */
 void unwind_deferred_unless_used(struct unwind_task_info *info)
 {

@@ -408,7 +408,7 @@ unsigned int unwind_user_walk_known(struct unwind_user_state *state,
 	 */
 	if (state->topmost && (!unwind_user_bare_find(bare, regs->ip, true) ||
 			       arch_unwind_user_entry_rule(state, &rule) ||
-			       (state->hand && unwind_user_is_absent(regs->ip))))
+			       (state->hand && unwind_user_lacks_entry(regs->ip))))
 		return 0;
 
 	pagefault_disable();

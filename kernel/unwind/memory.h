@@ -2,6 +2,7 @@
 #ifndef _KERNEL_UNWIND_MEMORY_H
 #define _KERNEL_UNWIND_MEMORY_H
 
+#include <linux/mm.h>
 #include <linux/types.h>
 #include <linux/uaccess.h>
 
@@ -59,5 +60,15 @@ bool unwind_user_peek_pair(unsigned long addr, unsigned long *low, unsigned long
 bool unwind_user_may_load(const struct unwind_user_state *state,
 			  unsigned long addr, unsigned int size);
 bool unwind_user_is_absent(unsigned long addr);
+
+/*
+ * arch_unwind_user_entry_rule() reads the instruction at @ip and what is before it. At the begin
+ * of a page that is on another one.
+ */
+static inline bool unwind_user_lacks_entry(unsigned long ip)
+{
+	return unwind_user_is_absent(ip) ||
+	       (!offset_in_page(ip) && unwind_user_is_absent(ip - 1));
+}
 
 #endif /* _KERNEL_UNWIND_MEMORY_H */

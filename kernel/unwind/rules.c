@@ -32,6 +32,7 @@
 #include "bare.h"
 #include "confine.h"
 #include "found.h"
+#include "mapping.h"
 #include "rules.h"
 #include "sframe.h"
 #include "shared.h"
@@ -310,8 +311,13 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 
 	/* What a walk by frame pointers finds on the stack may be any number. */
 	where = unwind_user_slot_at_hand(pc, hand);
-	if (where == -ENOENT)
+	if (where == -ENOENT) {
+		/* But code that returns from a signal handler may begin a mapping. */
+		if (ret && hand->requested &&
+		    !unwind_user_is_unmapped(state->regs.cs_base + state->regs.ip))
+			goto missed;
 		return UNWIND_USER_RULE_FP;
+	}
 
 	/* The file's own section comes before the table. */
 	if (ret || where || region->has_sframe)

@@ -615,9 +615,7 @@ unwind_user_next_fp(struct unwind_user_state *state)
 			}
 		}
 		/* Or the code, or the return address, is not present. */
-		if (state->hand && (unwind_user_is_absent(needs) ||
-				    (!offset_in_page(needs) &&
-				     unwind_user_is_absent(needs - 1))))
+		if (state->hand && unwind_user_lacks_entry(needs))
 			unwind_user_frame_missed(state);
 		/* Or where the walk may go was not known, because mappings are changing. */
 		if (state->confined && unwind_user_of_request(state))
