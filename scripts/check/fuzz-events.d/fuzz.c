@@ -47,6 +47,8 @@
 #define PR_UNWIND_SFRAME_ADD	0x53465241
 #define PR_UNWIND_SFRAME_DEL	0x53465244
 #endif
+#define IOC_UNWIND_TABLE	_IO('$', 240)
+#define IOC_FLUSH_DEFERRED	_IO('$', 241)
 
 enum call { OPEN, RING, UNMAP, PROTECT, IOCTL, TABLE, SHARE, FLUSH, SECTION, CLOSE, READ, TAIL,
 	    WORK, FAULT, FORK, RUN, SIGNAL, AFFINITY, NR_CALLS };
@@ -270,7 +272,7 @@ static bool any_ioctl(void)
 		PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_REFRESH,
 		PERF_EVENT_IOC_RESET, PERF_EVENT_IOC_PERIOD, PERF_EVENT_IOC_SET_OUTPUT,
 		PERF_EVENT_IOC_ID, PERF_EVENT_IOC_PAUSE_OUTPUT, PERF_EVENT_IOC_SET_FILTER,
-		PERF_EVENT_IOC_MODIFY_ATTRIBUTES, PERF_EVENT_IOC_UNWIND_TABLE, PERF_EVENT_IOC_FLUSH_DEFERRED,
+		PERF_EVENT_IOC_MODIFY_ATTRIBUTES, IOC_UNWIND_TABLE, IOC_FLUSH_DEFERRED,
 	};
 	unsigned long nr = numbers[below(ARRAY_SIZE(numbers))];
 	uint64_t period = 1 + below(1000);
@@ -283,10 +285,15 @@ static bool any_ioctl(void)
 	return ioctl(any_fd(), nr, arg) >= 0;
 }
 
-/* Programs of later kernels have more members. */
+/* As <linux/perf_event.h> may be older, and with room for what later kernels add */
 struct table_arg {
-	struct perf_event_unwind_table	of;
-	uint64_t			more[4];
+	uint32_t	size;
+	int32_t		fd;
+	uint64_t	flags;
+	uint64_t	table;
+	uint64_t	table_size;
+	uint64_t	vaddr;
+	uint64_t	more[4];
 };
 
 static void damage(void *data, size_t size, unsigned int nr)
@@ -298,9 +305,7 @@ static void damage(void *data, size_t size, unsigned int nr)
 static bool supply(bool share)
 {
 	struct table_arg arg = {
-		.of.size = PERF_EVENT_UNWIND_TABLE_SIZE_VER0,
-		.of.flags = share ? PERF_EVENT_UNWIND_TABLE_SHARE : 0,
-		.of.table_size = share ? 0 : table_size,
+		.size = 40, .flags = share, .table_size = share ? 0 : table_size,
 	};
 	unsigned char *copy = malloc(table_size);
 	int file = -1, ret;
@@ -311,21 +316,21 @@ static bool supply(bool share)
 	if (one_in(2))
 		damage(copy, table_size, 1 + below(6));
 	if (share) {
-		arg.of.fd = any_fd();
+		arg.fd = any_fd();
 	} else {
 		file = open(one_in(4) ? "/proc/self/exe" : table_file, O_RDONLY | O_CLOEXEC);
-		arg.of.fd = file;
-		arg.of.table = (uintptr_t)copy;
+		arg.fd = file;
+		arg.table = (uintptr_t)copy;
 		if (one_in(6))
-			arg.of.flags = PERF_EVENT_UNWIND_TABLE_GLOBAL;
+			arg.flags = 2;
 		if (one_in(5))
-			arg.of.table_size = 0;
+			arg.table_size = 0;
 	}
 	if (one_in(5))
 		damage(&arg, sizeof(arg), 1 + below(3));
 	if (one_in(20))
-		arg.of.table = address();
-	ret = ioctl(any_fd(), PERF_EVENT_IOC_UNWIND_TABLE, &arg);
+		arg.table = address();
+	ret = ioctl(any_fd(), IOC_UNWIND_TABLE, &arg);
 	if (file >= 0)
 		close(file);
 	free(copy);
@@ -334,11 +339,11 @@ static bool supply(bool share)
 
 static bool flush(void)
 {
-	uint32_t arg[12] = { PERF_EVENT_FLUSH_DEFERRED_SIZE_VER0, 0, one_in(2) ? 0 : below(8) };
+	uint32_t arg[12] = { 32, 0, one_in(2) ? 0 : below(8) };
 
 	if (one_in(5))
 		damage(arg, sizeof(arg), 1 + below(3));
-	return !ioctl(any_fd(), PERF_EVENT_IOC_FLUSH_DEFERRED, arg);
+	return !ioctl(any_fd(), IOC_FLUSH_DEFERRED, arg);
 }
 
 static bool section(void)
