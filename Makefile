@@ -83,8 +83,8 @@ check-packages: ## install, boot, use and remove packages in Debian 12 and 13
 check-bare: ## both commands of README in an empty Debian 12, in build/bare-root
 	@scripts/check/bare-root
 
-check-evidence: ## everything, long runs included
-	@scripts/check/run evidence
+check-evidence: ## everything, long runs included; goes on where it ended (STAGES)
+	@scripts/check/run evidence $(STAGES)
 
 sweep: ## NMIs at each instruction of entry and exit: are the user registers right?
 	@scripts/check/sweep

@@ -288,8 +288,8 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	struct unwind_user_hand *hand = state->hand;
 	const struct unwind_user_region *region = &hand->slot.region;
 	struct unwind_user_bare *bare = NULL;
+	int ret, where, err;
 	bool found;
-	int ret, where;
 
 	if (state->rules && !unwind_user_is_shared())
 		bare = state->rules->bare;
@@ -319,8 +319,11 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 		return UNWIND_USER_RULE_FP;
 	}
 
-	/* The file's own section comes before the table. */
-	if (ret || where || region->has_sframe)
+	/*
+	 * The file's own section comes before the table. Code that is not present may be that
+	 * which returns from a signal. If a table describes the interrupted code, it is not.
+	 */
+	if (where || region->has_sframe || (ret && (!state->topmost || !region->table)))
 		goto missed;
 
 	/* A walk in task context is needed, to look at the file and to remember the rule. */
@@ -338,15 +341,15 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	if (state->rules && !unwind_user_is_shared())
 		goto missed;
 
-	ret = unwind_table_find_rule_within(region->table, pc - region->load_base,
+	err = unwind_table_find_rule_within(region->table, pc - region->load_base,
 					    rule, &hand->budget);
-	if (!ret) {
+	if (!err && !(ret && rule->signal)) {
 		rule->confined = true;
 		return UNWIND_USER_RULE_FOUND;
 	}
 
 	/* Only the walk in task context looks at the next byte, too. */
-	if (ret == -ENOENT && state->topmost)
+	if (err == -ENOENT && state->topmost && !ret)
 		return UNWIND_USER_RULE_FP;
 missed:
 	if (!hand->missed)

@@ -3,8 +3,8 @@
 #
 # Debian's own programs, as scripts/bench/ records them in a guest: what they do, and what they
 # find ready.  Source it after lib.sh.  Who has dav1d run sets out, the directory with its
-# input.ivf.  A server and its clients are one command, which is the script that sources this,
-# called with --workload PROGRAM: such a call ends here.
+# input.ivf, who asks a service sets perf.  A server and its clients are one command, which is the
+# script that sources this, called with --workload PROGRAM: such a call ends here.
 
 postgres=/usr/lib/postgresql/15/bin
 work=/tmp/work
@@ -51,7 +51,11 @@ for my $n (1 .. 6) {
     my $s = join(",", @k);
     $s =~ s/(\d+),(\d+)/$2:$1/g;
 }') ;;
+	# Code that is compiled as it runs, and keeps frame pointers: V8 always, Java by its option
+	node)	argv=(/usr/bin/node "$work/tree.js") ;;
+	java)	argv=(/usr/bin/java -XX:+PreserveFramePointer -cp "$work" Tree) ;;
 	g++)	argv=(/usr/bin/g++ -O1 -o "$work/words" "$work/words.cc") ;;
+	rustc)	argv=(/usr/bin/rustc -O -o "$work/words-rs" "$work/words.rs") ;;
 	openssl)
 		argv=(/usr/bin/openssl speed -seconds 1 -bytes 4096 sha1 sha256 sha512 aes-128-cbc
 			aes-256-cbc ghash rsa2048 ecdsap256) ;;
@@ -143,6 +147,40 @@ select a.bid, count(*), sum(a.abalance), md5(string_agg(a.aid::text, ','))
 select count(*) from (select aid, row_number() over (order by aid desc) from pgbench_accounts
  where aid between 100 and 2000) s;
 SQL
+}
+
+# busy_system: two servers in the background, and programs that never end, whose processes it
+# leaves in loops
+busy_system()
+{
+	loops=()
+	redis-server --port 0 --unixsocket /tmp/redis.sock --save '' --dir /tmp > /dev/null &
+	mkdir -p /tmp/pg
+	chown postgres /tmp/pg
+	as_postgres "$postgres/initdb -D /tmp/pg/data -A trust -N" > /dev/null
+	as_postgres "exec $postgres/postgres -D /tmp/pg/data -k /tmp -h ''" 2> /dev/null &
+	python3 -c 'while True: sorted(range(5000), key=lambda x: -x)' &
+	loops+=($!)
+	lua5.4 -e 'while true do tostring(1.5) end' &
+	loops+=($!)
+	perl -e 'while (1) { my @a = sort map { -$_ } 1 .. 1000 }' &
+	loops+=($!)
+	while :; do git -C "$LINUX" log -3 --stat; done > /dev/null 2>&1 &
+	loops+=($!)
+	while :; do g++ -O1 -c -o /dev/null -x c++ - <<< '#include <regex>'; done > /dev/null 2>&1 &
+	loops+=($!)
+}
+
+# tables_are_there: a service in /tmp/run has looked, and no file waits for its table
+tables_are_there()
+{
+	"${perf:?}" sframe serve --run-dir /tmp/run --status > /tmp/status 2>&1 &&
+		awk -F': ' '
+			$1 == "tables"		{ tables = $2 }
+			$1 == "files that wait"	{ wait = $2 }
+			$1 == "scans"		{ scans = $2 }
+			END			{ exit !(scans > 0 && tables > 0 && wait == 0) }' \
+			/tmp/status
 }
 
 # What a workload finds ready
@@ -242,6 +280,69 @@ int main()
 		std::printf("%d %s\n", number, key.c_str());
 }
 CC
+	cat > words.rs <<'RS'
+use std::collections::BTreeMap;
+use std::io::BufRead;
+
+fn main() {
+	let mut words: BTreeMap<String, usize> = BTreeMap::new();
+	for line in std::io::stdin().lock().lines() {
+		for word in line.unwrap().split_whitespace() {
+			*words.entry(word.to_string()).or_insert(0) += 1;
+		}
+	}
+	for (word, number) in &words {
+		println!("{} {}", word, number);
+	}
+}
+RS
+	cat > tree.js <<'JS'
+const tree = d => d ? [tree(d - 1), tree(d - 1)] : 1;
+const sum = t => t === 1 ? 1 : sum(t[0]) + sum(t[1]);
+for (let n = 0; n < 40; n++) {
+	const words = {};
+	for (let i = 0; i < 4000; i++)
+		words["w" + i * 7919 % 1009] = i ^ n;
+	const text = JSON.stringify(Object.entries(words).sort((a, b) => a[1] - b[1]));
+	JSON.parse(text.replace(/w(\d)(\d*)/g, "$2$1"));
+	sum(tree(12));
+}
+JS
+	cat > Tree.java <<'JAVA'
+import java.util.*;
+
+public class Tree {
+	final Tree left, right;
+
+	Tree(int depth)
+	{
+		left = depth == 0 ? null : new Tree(depth - 1);
+		right = depth == 0 ? null : new Tree(depth - 1);
+	}
+
+	long sum()
+	{
+		return left == null ? 1 : left.sum() + right.sum();
+	}
+
+	public static void main(String[] args)
+	{
+		long total = 0;
+		for (int n = 0; n < 30; n++) {
+			Map<String, Integer> words = new TreeMap<>();
+			for (int i = 0; i < 4000; i++)
+				words.merge("w" + i * 7919 % 1009, 1, Integer::sum);
+			StringBuilder text = new StringBuilder();
+			words.entrySet().stream().sorted(Map.Entry.comparingByValue())
+				.forEach(e -> text.append(e.getKey()).append(e.getValue()));
+			total += text.toString().replaceAll("w([0-9])", "$1").length();
+			total += new Tree(12).sum();
+		}
+		System.out.println(total);
+	}
+}
+JAVA
+	! type -P javac > /dev/null || javac Tree.java
 	# Text to compress
 	for ((i = 0; i < 20; i++)); do
 		cat repo/*.c

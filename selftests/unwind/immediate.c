@@ -274,6 +274,44 @@ TEST_F(immediate, mappings_change)
 	}
 }
 
+/*
+ * Samples of page faults on the code itself: it cannot be read, and is known from its
+ * table.
+ */
+TEST_F(immediate, absent_code)
+{
+	struct code_call drop = { .nr = __NR_madvise, .args = {
+		LEAF_IP(&self->m) & -IMAGE_PAGE, IMAGE_PAGE, MADV_DONTNEED } };
+	struct perf_event_attr attr;
+	struct session faults;
+	const __u64 *ips = NULL;
+	unsigned int i, n, nr_leaf = 0;
+	int nr;
+
+	if (!variant->table)
+		SKIP(return, "not a file whose pages can be dropped");
+
+	attr = event_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, 0);
+	attr.exclude_callchain_kernel = 1;
+	ASSERT_EQ(0, session_open(&faults, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&faults));
+	for (i = 0; i < WARM; i++)
+		chain_run(&self->c, &drop, 1);
+	ASSERT_EQ(0, session_finish(&faults));
+	n = log_count(&faults.log, PERF_RECORD_SAMPLE);
+	for (i = 0; i < n; i++) {
+		nr = user_stack(&faults, i, &ips);
+		if (nr <= 0 || ips[0] != LEAF_IP(&self->m))
+			continue;
+		nr_leaf++;
+		EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want)) {
+			TH_LOG("sample %u of %u", i, n);
+		}
+	}
+	EXPECT_EQ(WARM, nr_leaf);
+	session_close(&faults);
+}
+
 /* Samples while the mmap lock is held for writing: the rules are at hand. */
 TEST_F(immediate, mappings_are_being_changed)
 {
