@@ -9,16 +9,21 @@ import subprocess
 BASE = "Debian linux-source-6.12 6.12.117-1~deb12u1"
 
 
-def state(classes):
-    """As scripts/lib/state says"""
-    return subprocess.run([pathlib.Path(__file__).with_name("state"), *classes], check=True,
+def state(*arguments):
+    """What scripts/lib/state says"""
+    return subprocess.run([pathlib.Path(__file__).with_name("state"), *arguments], check=True,
                           capture_output=True, text=True).stdout.strip()
 
 
-def store(path, result, classes=("kernel", "perf")):
-    """Adds date, base, and the state of the code that was measured; writes a row in a line."""
+def store(path, result, measured=None):
+    """Adds the date, the base and the state that was measured (that of the built kernel and perf,
+    if it is None; nothing, if it is not known), and writes a row in a line."""
+    if measured is None:
+        measured = state("--built", "kernel", "perf")
     head = {"title": result["title"], "command": result["command"],
-            "date": datetime.date.today().isoformat(), "base": BASE, "state": state(classes)}
+            "date": datetime.date.today().isoformat(), "base": BASE}
+    if measured:
+        head["state"] = measured
     text = json.dumps({**head, **result, "columns": "@columns", "rows": "@rows"}, indent=1)
     for key in "columns", "rows":
         lines = ",\n".join("  " + json.dumps(row) for row in result[key])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Library number N of a chain: two functions, each calling its like in the next library, and
- * the last one what main() gives it. Compiled with -DN=... -DNEXT=..., the last one without NEXT.
+ * Library number N of a chain. It has two functions; each calls its like in library NEXT. The
+ * last library has no NEXT: its functions call the function that main() passes down.
  */
 #define GLUE2(a, b)	a##b
 #define GLUE(a, b)	GLUE2(a, b)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Makes a system call below functions of many libraries: three times by one chain of functions,
- * then three times by another one in the same libraries. When these walks begin, tables are
- * there. Prints nothing; what is of interest is when its samples and their stacks were written.
+ * then three times by another one in the same libraries. The profiler sees when.
  */
 #include <unistd.h>
 #include <sys/syscall.h>
@@ -12,7 +11,7 @@ long second0(long (*call)(void));
 
 static __attribute__((noinline)) long call(void)
 {
-	/* Without the C library, which would be one more file */
+	/* Called here, so that no function of the C library is on the stack */
 	long ret;
 
 	asm volatile("syscall" : "=a" (ret) : "a" (SYS_getppid) : "rcx", "r11", "memory");
@@ -24,7 +23,7 @@ int main(void)
 	long sum = 0;
 	int i;
 
-	/* The walks of this process have seen nothing yet; perf may have its tables ready. */
+	/* perf supplies its tables meanwhile. No walk has seen the libraries. */
 	sleep(5);
 	for (i = 0; i < 3; i++)
 		sum += first0(call);
