@@ -320,14 +320,14 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	}
 
 	/*
-	 * The file's own section comes before the table. Code that is not present may be that
-	 * which returns from a signal. If a table describes the interrupted code, it is not.
+	 * The file's own section comes before the table. Code that cannot be read may return
+	 * from a signal. For interrupted code, the table is still the best guess.
 	 */
 	if (where || region->has_sframe || (ret && (!state->topmost || !region->table)))
 		goto missed;
 
-	/* A walk in task context is needed, to look at the file and to remember the rule. */
-	if (region->early && !hand->missed)
+	/* A walk in task context is needed, to look at file and code, and remember the rule. */
+	if ((region->early || ret) && !hand->missed)
 		hand->missed = pc ?: 1;
 
 	if (!region->table) {

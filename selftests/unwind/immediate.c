@@ -274,10 +274,7 @@ TEST_F(immediate, mappings_change)
 	}
 }
 
-/*
- * Samples of page faults on the code itself: it cannot be read, and is known from its
- * table.
- */
+/* Samples of page faults on the code itself: it cannot be read, but its table has a rule. */
 TEST_F(immediate, absent_code)
 {
 	struct code_call drop = { .nr = __NR_madvise, .args = {
@@ -295,6 +292,8 @@ TEST_F(immediate, absent_code)
 	attr.exclude_callchain_kernel = 1;
 	ASSERT_EQ(0, session_open(&faults, &attr, 0, -1, SESSION_PAGES));
 	ASSERT_EQ(0, session_enable(&faults));
+	/* The fault on its first function makes the kernel know that there is a table. */
+	chain_run(&self->c, &(struct code_call) { .nr = __NR_getpid }, 1);
 	for (i = 0; i < WARM; i++)
 		chain_run(&self->c, &drop, 1);
 	ASSERT_EQ(0, session_finish(&faults));
