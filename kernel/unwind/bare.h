@@ -10,7 +10,7 @@
 struct unwind_user_slot;
 
 /* How many mappings a task remembers of a program without sections and tables */
-#define UNWIND_USER_BARES	14
+#define UNWIND_USER_BARES	32
 /* How many addresses without a signal frame it remembers in these mappings, log2 */
 #define UNWIND_USER_BARE_BITS	6
 
@@ -46,7 +46,7 @@ struct unwind_user_bare {
 /* Bits of &unwind_user_bare.tags: entry in use, frame interrupted, mapping. */
 #define UNWIND_USER_BARE_USED		0x80
 #define UNWIND_USER_BARE_TOPMOST	0x40
-#define UNWIND_USER_BARE_RANGE		0x0f
+#define UNWIND_USER_BARE_RANGE		0x1f
 
 static inline unsigned int unwind_user_bare_hash(unsigned long pc)
 {

@@ -7,6 +7,7 @@
  * first such rule on, the walk is confined. It only reads the stack, from the inside
  * outwards, and only continues at addresses of code.
  */
+#include <linux/minmax.h>
 #include <linux/unwind_user.h>
 
 #include "confine.h"
@@ -89,7 +90,7 @@ bool unwind_user_at_code(const struct unwind_user_state *state, unsigned long ip
 	/* A call may be the last instruction of its mapping. */
 	ip -= !topmost;
 
-	for (i = 0; i < UNWIND_USER_CODES; i++) {
+	for (i = 0; i < confine->nr_codes; i++) {
 		if (unwind_user_in_mapping(&confine->codes[i], ip))
 			return true;
 	}
@@ -98,6 +99,7 @@ bool unwind_user_at_code(const struct unwind_user_state *state, unsigned long ip
 	if (!unwind_user_find_code(ip, code))
 		return false;
 
+	confine->nr_codes = max(confine->nr_codes, confine->next_code + 1);
 	confine->next_code = (confine->next_code + 1) % UNWIND_USER_CODES;
 	return true;
 }

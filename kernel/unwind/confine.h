@@ -9,19 +9,21 @@
 struct unwind_user_state;
 
 /* How many mappings of code a task remembers for confined walks. */
-#define UNWIND_USER_CODES	16
+#define UNWIND_USER_CODES	32
 
 /**
  * struct unwind_user_confine - What a task remembers for its confined walks
  * @stack:	Mapping of the stack that was walked last
  * @codes:	Mappings of code that confined walks have come through
- * @next_code:	The oldest of @codes
+ * @nr_codes:	How many of @codes are used
+ * @next_code:	The one that is replaced next, if all are used
  *
  * Only used by the task itself, in task context, and by the context that frees it.
  */
 struct unwind_user_confine {
 	struct unwind_user_mapping	stack;
 	struct unwind_user_mapping	codes[UNWIND_USER_CODES];
+	unsigned int			nr_codes;
 	unsigned int			next_code;
 };
 

@@ -191,7 +191,7 @@ static noinline bool unwind_known_find_code(struct unwind_known *known, unsigned
 	const struct unwind_user_mapping *code;
 	unsigned int i;
 
-	for (i = 0; i < UNWIND_USER_CODES; i++) {
+	for (i = 0; i < known->confine->nr_codes; i++) {
 		code = &known->confine->codes[i];
 		if (pc < code->start || pc >= code->end)
 			continue;

@@ -787,7 +787,9 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 	unsigned int nr = 0;
 	u64 tables;
 
-	hand->confine = (struct unwind_user_confine) { };
+	hand->confine.stack = (struct unwind_user_mapping) { };
+	hand->confine.nr_codes = 0;
+	hand->confine.next_code = 0;
 	hand->budget = UNWIND_USER_HAND_FRES;
 	hand->missed = 0;
 	hand->slot.region.early = false;

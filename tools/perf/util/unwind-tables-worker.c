@@ -26,10 +26,8 @@
  * very long does not delay other files, and perf does not dominate the
  * profile.
  */
-#define FILE_SECONDS	30
+#define FILE_SECONDS	120
 #define ALL_SECONDS	300
-/* A service has a limit for its share of the CPU time, and nobody waits for it. */
-#define SERVE_FILE_SECONDS	120
 
 static double thread_seconds(void)
 {
@@ -66,8 +64,7 @@ static int get_table(struct unwind_tables *tables, struct sframe_table *table, i
 {
 	struct unwind_tables_job job = {
 		.tables	= tables,
-		.end	= thread_seconds() +
-			  (tables->opts.serve ? SERVE_FILE_SECONDS : FILE_SECONDS),
+		.end	= thread_seconds() + FILE_SECONDS,
 	};
 	enum sframe_cache_use cache = tables->opts.cache;
 	int err;
