@@ -123,10 +123,11 @@ static bool unwind_user_peek_mapping(unsigned long addr, unsigned long below,
 				     struct unwind_user_mapping *mapping)
 {
 	struct unwind_user_vma vma;
+	unsigned int seq;
 
 	guard(rcu)();
 
-	if (!unwind_user_look(addr, unwind_user_copy_vma, &vma, &mapping->seq) ||
+	if (!unwind_user_look(addr, unwind_user_copy_vma, &vma, &seq) ||
 	    (vma.flags & flags) != flags || addr >= vma.end)
 		return false;
 	if (addr < vma.start && !(vma.flags & below))
@@ -134,6 +135,7 @@ static bool unwind_user_peek_mapping(unsigned long addr, unsigned long below,
 
 	mapping->start	= vma.start;
 	mapping->end	= vma.end;
+	mapping->seq	= seq;
 	return true;
 }
 

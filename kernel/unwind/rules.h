@@ -43,7 +43,7 @@ struct unwind_user_confine;
 
 /**
  * struct unwind_user_hand - What a walk at hand needs beside its state
- * @confine:	Where it may go if it is confined
+ * @confine:	Where it may go if it is confined, unless the task has memory for that
  * @slot:	Region of the frame
  * @budget:	How many FREs it may still read
  * @missed:	The first frame for which a walk in task context may find or remember more,

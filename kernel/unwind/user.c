@@ -787,9 +787,6 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 	unsigned int nr = 0;
 	u64 tables;
 
-	hand->confine.stack = (struct unwind_user_mapping) { };
-	hand->confine.nr_codes = 0;
-	hand->confine.next_code = 0;
 	hand->budget = UNWIND_USER_HAND_FRES;
 	hand->missed = 0;
 	hand->slot.region.early = false;
@@ -797,7 +794,13 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 
 	unwind_user_start(&state, regs, gprs, rules);
 	state.hand = hand;
-	state.confine = &hand->confine;
+	/* The task itself may know the mappings from its last walk. */
+	if (!rules) {
+		hand->confine.stack = (struct unwind_user_mapping) { };
+		hand->confine.nr_codes = 0;
+		hand->confine.next_code = 0;
+		state.confine = &hand->confine;
+	}
 	if (!hand->requested)
 		state.probed = unwind_user_probed();
 
