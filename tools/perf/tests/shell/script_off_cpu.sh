@@ -52,7 +52,7 @@ do
 done
 [ -n "${script}" ] || skip "off-cpu.py is not installed"
 
-if ! perf record -a -g -B -e sched:sched_switch -e sched:sched_waking -e cpu-clock \
+if ! perf record -a -g -B -F 499 -e sched:sched_switch -e sched:sched_waking -e cpu-clock \
      -o "${data}" -- bash "${dir}/workload" "${dir}/fifo" 2> "${dir}/log"
 then
   cat "${dir}/log"
