@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /* SFrame tables from call frame information, and how they compare with it */
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/compiler.h>
+#include <linux/kernel.h>
 
+#include "util/cache.h"
 #include "util/debug.h"
+#include "util/sframe-cache.h"
 #include "util/sframe-table.h"
+#include "util/util.h"
 #include "tests.h"
 
 #ifdef HAVE_DWARF_SUPPORT
@@ -132,6 +140,85 @@ static int test__sframe_cfi_check(struct test_suite *test __maybe_unused,
 	return check_image(&image, &of_hidden);
 }
 
+/* Get the table of @fd: is it from the cache, and is it partial? */
+static bool is_got(int fd, bool may_be_partial, bool cached, bool partial)
+{
+	struct sframe_table table;
+	int err;
+
+	err = sframe_table__get(&table, fd, SFRAME_CACHE_USE, may_be_partial, NULL, NULL);
+	pr_debug("%d%s%s%s\n", err, table.cached ? " cached" : "",
+		 table.partial ? " partial" : "", table.stored ? " stored" : "");
+	sframe_table__exit(&table);
+
+	return !err && table.cached == cached && table.partial == partial &&
+	       table.stored != cached;
+}
+
+static bool are_partial_tables_kept(int fd, const char *dir)
+{
+	char other[PATH_MAX];
+
+	scnprintf(buildid_dir, PATH_MAX, "%s/a", dir);
+	sframe_cache_system = buildid_dir;
+
+	/* The cache gets the partial table, until somebody makes the whole one. */
+	if (!is_got(fd, true, false, true) || !is_got(fd, true, true, true) ||
+	    !is_got(fd, false, false, false) || !is_got(fd, true, true, false) ||
+	    !is_got(fd, false, true, false))
+		return false;
+
+	/* That of the system has the whole one. */
+	scnprintf(other, sizeof(other), "%s/a", dir);
+	scnprintf(buildid_dir, PATH_MAX, "%s/b", dir);
+	sframe_cache_system = "/nonexistent";
+	if (!is_got(fd, true, false, true))
+		return false;
+	sframe_cache_system = other;
+	return is_got(fd, true, true, false);
+}
+
+/* A table without the rules that take long to make is of use to the next session. */
+static int test__sframe_cfi_partial(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	char dir[] = "/tmp/perf-sframe-cache-XXXXXX", saved[PATH_MAX];
+	const Elf64_Shdr text = {
+		.sh_type	= SHT_PROGBITS,
+		.sh_flags	= SHF_ALLOC | SHF_EXECINSTR,
+		.sh_addr	= TEXT,
+		.sh_size	= TEXT_SIZE,
+	};
+	const char *saved_system = sframe_cache_system;
+	struct image image;
+	Elf64_Ehdr *ehdr;
+	bool kept;
+	int fd;
+
+	/* The whole file is a section of code, the last one. */
+	sframe_image__build(&image);
+	TEST_ASSERT_VAL("room", image.size + sizeof(text) <= sizeof(image.data));
+	ehdr = (void *)image.data;
+	ehdr->e_shnum++;
+	memcpy(image.data + image.size, &text, sizeof(text));
+	image.size += sizeof(text);
+	fd = sframe_image__open(&image);
+	TEST_ASSERT_VAL("file", fd >= 0);
+	TEST_ASSERT_VAL("code", !ftruncate(fd, TEXT_SIZE));
+	TEST_ASSERT_VAL("directory", mkdtemp(dir));
+
+	scnprintf(saved, sizeof(saved), "%s", buildid_dir);
+	kept = are_partial_tables_kept(fd, dir);
+	scnprintf(buildid_dir, PATH_MAX, "%s", saved);
+	sframe_cache_system = saved_system;
+
+	rm_rf(dir);
+	close(fd);
+	TEST_ASSERT_VAL("partial tables in the cache", kept);
+
+	return TEST_OK;
+}
+
 #else /* !HAVE_DWARF_SUPPORT */
 
 static int test__sframe_cfi_rules(struct test_suite *test __maybe_unused,
@@ -146,11 +233,18 @@ static int test__sframe_cfi_check(struct test_suite *test __maybe_unused,
 	return TEST_SKIP;
 }
 
+static int test__sframe_cfi_partial(struct test_suite *test __maybe_unused,
+				    int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
 #endif /* HAVE_DWARF_SUPPORT */
 
 static struct test_case tests__sframe_cfi[] = {
 	TEST_CASE_REASON("Rules", sframe_cfi_rules, "not built with libdw"),
 	TEST_CASE_REASON("Comparison with the file", sframe_cfi_check, "not built with libdw"),
+	TEST_CASE_REASON("Partial tables", sframe_cfi_partial, "not built with libdw"),
 	{	.name = NULL, }
 };
 

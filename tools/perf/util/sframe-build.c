@@ -288,6 +288,7 @@ int sframe_cfi__build(struct sframe_cfi *cfi, bool may_be_partial, struct sframe
 		sframe_code__identify(cfi, &build.code, &aux);
 	memcpy(aux.build_id, bid->data, sizeof(aux.build_id));
 	aux.build_id_size = bid->size;
+	aux.partial = table->partial;
 
 	err = sframe_writer__finish(build.writer, &aux, &table->data, &table->size);
 	if (!err)

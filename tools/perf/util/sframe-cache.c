@@ -244,6 +244,7 @@ static int sframe_cache__load_from(const char *base, const struct sframe_cache_n
 	} else {
 		table->bid = *bid;
 		table->cached = true;
+		table->partial = aux.partial;
 		sframe_cache__touch(fd);
 	}
 
@@ -259,7 +260,7 @@ out:
  * @fingerprint: Fingerprint of the file as it is now, see &struct sframe_aux
  * @table:	Receives the table; sframe_table__exit() frees it
  *
- * If there is none in the user's cache, look into that of the system.
+ * If there is none in the user's cache, or only a partial one, look into that of the system.
  *
  * Return: 0; -ENOENT - there is no table; -EPERM - the cache belongs to another
  *	   user; -ESTALE - the table was damaged or not for this file, and was
@@ -268,6 +269,7 @@ out:
 int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 		       struct sframe_table *table)
 {
+	struct sframe_table other = { };
 	struct sframe_cache_name name;
 	int err;
 
@@ -278,17 +280,25 @@ int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 		return err;
 
 	err = sframe_cache__load_from(buildid_dir, &name, bid, fingerprint, table);
-	if (err && strcmp(buildid_dir, sframe_cache_system) &&
-	    !sframe_cache__load_from(sframe_cache_system, &name, bid, fingerprint, table))
-		err = 0;
-	return err;
+	if ((!err && !table->partial) || !strcmp(buildid_dir, sframe_cache_system) ||
+	    sframe_cache__load_from(sframe_cache_system, &name, bid, fingerprint, &other))
+		return err;
+
+	if (!err && other.partial) {
+		sframe_table__exit(&other);
+		return 0;
+	}
+	sframe_table__exit(table);
+	*table = other;
+	return 0;
 }
 
 /**
  * sframe_cache__store - Put a table into the cache
  * @table:	Table, as it was built
  *
- * Other processes see either the whole table or no table.
+ * Other processes see either all of the table or no table. A partial table does not replace
+ * another one: that of another process may be whole.
  *
  * Return: 0; -ENOENT - its file has no build-id; -EPERM - the cache belongs to
  *	   another user; other errors of the file system.
@@ -320,9 +330,11 @@ int sframe_cache__store(const struct sframe_table *table)
 		err = -errno;
 	if (close(fd) && !err)
 		err = -errno;
-	if (!err && renameat(AT_FDCWD, new, dir, name.tail))
+	if (!err && table->partial && linkat(AT_FDCWD, new, dir, name.tail, 0) && errno != EEXIST)
 		err = -errno;
-	if (err)
+	if (!err && !table->partial && renameat(AT_FDCWD, new, dir, name.tail))
+		err = -errno;
+	if (err || table->partial)
 		unlink(new);
 out:
 	close(dir);

@@ -18,7 +18,7 @@
  * @fd:		ELF file
  * @cache:	How to use the cache
  * @may_be_partial: If the table is not in the cache, leave out the rules that take long to
- *		make. Then it does not get into the cache
+ *		make. The partial table gets into the cache until somebody makes the whole one
  * @stop:	Called from time to time, returns true to give up; or NULL
  * @arg:	For @stop
  *
@@ -43,6 +43,11 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 		return err;
 
 	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), table);
+	if (!err && table->partial && !may_be_partial) {
+		sframe_table__exit(table);
+		*table = (struct sframe_table) { };
+		err = -ENOENT;
+	}
 	if (!err && sframe_code__is_same(cfi, table)) {
 		if (table->renewed)
 			goto store;
@@ -69,7 +74,7 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 	if (err)
 		goto out;
 store:
-	if (table->bid.size && cache == SFRAME_CACHE_USE && !table->partial) {
+	if (table->bid.size && cache == SFRAME_CACHE_USE) {
 		table->stored = !sframe_cache__store(table);
 		if (!table->stored)
 			pr_debug("Cannot put a table into %s\n", buildid_dir);

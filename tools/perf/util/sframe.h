@@ -82,6 +82,7 @@ struct sframe_aux_file {
  *		instructions; 0 if there are none
  * @build_id:	Build-id of the file
  * @build_id_size: Length of @build_id, 0 if the file has none
+ * @partial:	1 if the derived rules have not been made yet
  * @pad:	Aligns the FDEs
  */
 struct sframe_aux {
@@ -98,7 +99,8 @@ struct sframe_aux {
 	__le32	marks;
 	u8	build_id[BUILD_ID_SIZE];
 	u8	build_id_size;
-	u8	pad[3];
+	u8	partial;
+	u8	pad[2];
 } __packed;
 
 #pragma GCC diagnostic pop

@@ -252,7 +252,7 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		unwind_tables__release_real(tables, &real, !err && !own, table.size);
 	file->real = (claimed || shared) && !err && !own ?
 		     unwind_tables__find_real(tables, &real) : NULL;
-	tables->stored += table.stored;
+	tables->stored += table.stored && !table.partial;
 	tables->cpu_seconds += thread_seconds() - start;
 	if (fd >= 0)
 		unwind_tables__note_same(tables, file, &st);
