@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/compiler.h>
 #include <linux/kernel.h>
 
-#include "util/cache.h"
 #include "util/debug.h"
 #include "util/sframe-cache.h"
 #include "util/sframe-table.h"
