@@ -153,6 +153,26 @@ static bool is_got(int fd, bool may_be_partial, bool cached, bool partial)
 	       table.stored != cached;
 }
 
+/* Another process had no table when it began, and comes to its end now. */
+static bool is_stored_late(int fd, bool partial)
+{
+	char saved[PATH_MAX];
+	struct sframe_table table;
+	int err;
+
+	scnprintf(saved, sizeof(saved), "%s", buildid_dir);
+	scnprintf(buildid_dir, PATH_MAX, "/nonexistent");
+	err = sframe_table__get(&table, fd, SFRAME_CACHE_KEEP, partial, NULL, NULL);
+	scnprintf(buildid_dir, PATH_MAX, "%s", saved);
+	if (!err && table.partial == partial)
+		err = sframe_cache__store(&table);
+	else
+		err = err ?: -EINVAL;
+	sframe_table__exit(&table);
+
+	return !err;
+}
+
 static bool are_partial_tables_kept(int fd, const char *dir)
 {
 	char other[PATH_MAX];
@@ -164,6 +184,10 @@ static bool are_partial_tables_kept(int fd, const char *dir)
 	if (!is_got(fd, true, false, true) || !is_got(fd, true, true, true) ||
 	    !is_got(fd, false, false, false) || !is_got(fd, true, true, false) ||
 	    !is_got(fd, false, true, false))
+		return false;
+
+	/* It does not replace the whole one. */
+	if (!is_stored_late(fd, true) || !is_got(fd, true, true, false))
 		return false;
 
 	/* That of the system has the whole one. */

@@ -106,7 +106,7 @@ struct sframe_aux {
 #pragma GCC diagnostic pop
 
 #define SFRAME_AUX_MAGIC	"perf"
-#define SFRAME_AUX_VERSION	6
+#define SFRAME_AUX_VERSION	7
 
 enum sframe_base {
 	/* The caller's value is still in the register. */

@@ -175,7 +175,8 @@ struct unwind_tables_limit {
  * @supplied:	Tables that the kernel has
  * @size:	Their size in bytes
  * @cached:	Part of @supplied that was in the cache
- * @stored:	Tables that were put into the cache
+ * @stored:	Whole tables that were put into the cache
+ * @cache_grew:	Any table was put into the cache
  * @shared:	Files that are the same below another overlay
  * @own:	Files with an SFrame section
  * @none:	Files that no table can be made for
@@ -239,6 +240,7 @@ struct unwind_tables {
 	u64				size;
 	size_t				cached;
 	size_t				stored;
+	bool				cache_grew;
 	size_t				shared;
 	size_t				own;
 	size_t				none;

@@ -28,6 +28,11 @@
  */
 #define FILE_SECONDS	120
 #define ALL_SECONDS	300
+/*
+ * For the whole table of a file that has a partial one. If this is too little, each session tries
+ * again, so it must not use up what other files need. Nobody waits for a service.
+ */
+#define WHOLE_SECONDS	30
 
 static double thread_seconds(void)
 {
@@ -64,7 +69,8 @@ static int get_table(struct unwind_tables *tables, struct sframe_table *table, i
 {
 	struct unwind_tables_job job = {
 		.tables	= tables,
-		.end	= thread_seconds() + FILE_SECONDS,
+		.end	= thread_seconds() + (may_be_partial || tables->opts.serve ?
+					      FILE_SECONDS : WHOLE_SECONDS),
 	};
 	enum sframe_cache_use cache = tables->opts.cache;
 	int err;
@@ -141,6 +147,7 @@ static void complete_table(struct unwind_tables *tables, struct unwind_tables_fi
 
 	mutex_lock(&tables->lock);
 	tables->stored += table.stored;
+	tables->cache_grew |= table.stored;
 	if (!err) {
 		pr_debug2("Whole unwind table for %s: %zu bytes\n", file->path, table.size);
 		file->size += more;
@@ -253,6 +260,7 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	file->real = (claimed || shared) && !err && !own ?
 		     unwind_tables__find_real(tables, &real) : NULL;
 	tables->stored += table.stored && !table.partial;
+	tables->cache_grew |= table.stored;
 	tables->cpu_seconds += thread_seconds() - start;
 	if (fd >= 0)
 		unwind_tables__note_same(tables, file, &st);

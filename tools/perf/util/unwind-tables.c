@@ -278,7 +278,7 @@ void unwind_tables__delete(struct unwind_tables *tables)
 	unwind_tables__report(tables);
 	mutex_unlock(&tables->lock);
 
-	if (tables->stored)
+	if (tables->cache_grew)
 		sframe_cache__limit();
 
 	if (!tables->is_stuck) {
