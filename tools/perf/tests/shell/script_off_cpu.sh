@@ -52,7 +52,8 @@ do
 done
 [ -n "${script}" ] || skip "off-cpu.py is not installed"
 
-if ! perf record -a -g -B -F 499 -e sched:sched_switch -e sched:sched_waking -e cpu-clock \
+# Each switch and each waking, thus no -F, which holds for all events.
+if ! perf record -a -g -B -e sched:sched_switch -e sched:sched_waking -e cpu-clock/freq=499/ \
      -o "${data}" -- bash "${dir}/workload" "${dir}/fifo" 2> "${dir}/log"
 then
   cat "${dir}/log"
