@@ -124,7 +124,9 @@ class OffCpu(FlameGraphCLI):
         if not self.args.on_cpu or not sample.get("pid"):
             return
         # Only events that count time have a period that can be compared.
-        if event.get("ev_name", "").split(":")[0] not in ("cpu-clock", "task-clock"):
+        # The name may have modifiers or terms: cpu-clock:u, cpu-clock/freq=99/.
+        name = event.get("ev_name", "").split(":")[0].split("/")[0]
+        if name not in ("cpu-clock", "task-clock"):
             return
         self.add([Frame("on-CPU"), Frame(event["comm"])] +
                  self.frames(event.get("callchain", [])), sample["period"])
