@@ -21,10 +21,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <api/fs/fs.h>
 #include <linux/kernel.h>
+#include <linux/time64.h>
 #include <linux/zalloc.h>
+#include <perf/cpumap.h>
 #include <subcmd/parse-options.h>
 
 #include "builtin.h"
@@ -144,6 +147,12 @@ static void write_status(int dir, const struct unwind_tables_state *state)
 		pr_debug("Cannot write the status: %m\n");
 }
 
+/* Does the process exist, but not for this user in procfs (hidepid)? */
+static bool is_hidden(pid_t pid)
+{
+	return !start_of(pid) && pid > 0 && kill(pid, 0) && errno == EPERM;
+}
+
 static int show_status(const char *path)
 {
 	int dir = open_dir(path, /*create=*/false), fd = -1, pid = 0;
@@ -161,9 +170,12 @@ static int show_status(const char *path)
 	}
 	if (fd >= 0)
 		file = fdopen(fd, "r");
-	/* It is from a service that was killed, if the process is another one now. */
+	/*
+	 * It is from a service that was killed, if the process is another one now. If procfs
+	 * hides the process from this user, that is not known.
+	 */
 	if (!file || fscanf(file, "pid: %d\nstart: %" SCNu64 "\n", &pid, &start) != 2 ||
-	    !start || start_of(pid) != start) {
+	    !start || (start_of(pid) != start && !is_hidden(pid))) {
 		printf("not running\n");
 		if (file)
 			fclose(file);
@@ -215,6 +227,35 @@ static const char *why_no_tables(int err, char *buf, size_t size)
 	}
 }
 
+/**
+ * struct cpus_seen - What the last look at the CPUs has shown
+ * @online:	The CPUs that are online
+ * @asleep:	How long the machine has slept, in seconds
+ */
+struct cpus_seen {
+	struct perf_cpu_map	*online;
+	double			asleep;
+};
+
+/* Has a CPU come or gone since the last call? Suspend takes all but one offline. */
+static bool have_cpus_changed(struct cpus_seen *seen)
+{
+	struct perf_cpu_map *online = perf_cpu_map__new_online_cpus();
+	struct timespec boot = { }, mono = { };
+	double asleep;
+	bool changed;
+
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	clock_gettime(CLOCK_MONOTONIC, &mono);
+	asleep = boot.tv_sec - mono.tv_sec + (boot.tv_nsec - mono.tv_nsec) / (double)NSEC_PER_SEC;
+
+	changed = !perf_cpu_map__equal(online, seen->online) || asleep > seen->asleep + 0.5;
+	perf_cpu_map__put(seen->online);
+	*seen = (struct cpus_seen) { .online = online, .asleep = asleep };
+
+	return changed;
+}
+
 /*
  * Serve until a signal comes, or until the tables must be given to the kernel anew. Returns
  * 1 in the latter case, or a negative error.
@@ -227,17 +268,22 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 	struct evlist *evlist;
 	char buf[STRERR_BUFSIZE];
 	unsigned int seconds;
+	struct cpus_seen cpus = { };
 	bool renew = false;
 	int err;
 
+	have_cpus_changed(&cpus);
 	evlist = open_owner();
-	if (!evlist)
+	if (!evlist) {
+		perf_cpu_map__put(cpus.online);
 		return -1;
+	}
 
 	err = unwind_tables__start(&tables, evlist, opts);
 	if (err) {
 		pr_err("%s\n", why_no_tables(err, buf, sizeof(buf)));
 		evlist__delete(evlist);
+		perf_cpu_map__put(cpus.online);
 		return -1;
 	}
 
@@ -245,6 +291,10 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 		unwind_tables__get_state(tables, &state);
 		write_status(dir, &state);
 		sleep(SERVE_STATUS_SECONDS);
+		if (have_cpus_changed(&cpus)) {
+			unwind_tables__reopen_sideband(tables);
+			unwind_tables__look_around(tables, idle_scans);
+		}
 		if (seconds % SERVE_LIMIT_SECONDS == 0)
 			sframe_cache__limit();
 		if (seconds % scan_seconds)
@@ -255,6 +305,7 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 	}
 
 	unwind_tables__stop(tables);
+	perf_cpu_map__put(cpus.online);
 	/* The kernel drops the tables with the event. */
 	evlist__close(evlist);
 	unwind_tables__get_state(tables, &state);

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <linux/compiler.h>
 #include <linux/kernel.h>
@@ -153,6 +154,17 @@ static bool is_got(int fd, bool may_be_partial, bool cached, bool partial)
 	       table.stored != cached;
 }
 
+/* A copy of a file with a table gets this table, which then knows the copy, too. */
+static bool is_got_same_code(int fd)
+{
+	struct sframe_table table;
+	int err = sframe_table__get(&table, fd, SFRAME_CACHE_USE, false, NULL, NULL);
+	bool ret = !err && table.cached;
+
+	sframe_table__exit(&table);
+	return ret;
+}
+
 /* Another process had no table when it began, and comes to its end now. */
 static bool is_stored_late(int fd, bool partial)
 {
@@ -200,6 +212,69 @@ static bool are_partial_tables_kept(int fd, const char *dir)
 	return is_got(fd, true, true, false);
 }
 
+/* Write @size bytes at @off to @fd, which nobody sees who has the file open already. */
+static int change_copy(int fd, off_t off, const void *data, size_t size)
+{
+	char buf[BUFSIZ];
+	ssize_t len;
+	off_t at = 0;
+	int copy = memfd_create("other", MFD_CLOEXEC);
+
+	while (copy >= 0 && (len = pread(fd, buf, sizeof(buf), at)) > 0) {
+		if (pwrite(copy, buf, len, at) != len)
+			break;
+		at += len;
+	}
+	if (copy >= 0 && pwrite(copy, data, size, off) != (ssize_t)size) {
+		close(copy);
+		copy = -1;
+	}
+
+	return copy;
+}
+
+/* The tables of other files with the same build-id: one has other code, the other other CFI. */
+static bool are_other_files_told_apart(int fd, const char *dir)
+{
+	const u8 code = 0xc3;
+	struct sframe_table table;
+	Elf64_Phdr phdr;
+	Elf64_Ehdr ehdr;
+	int other;
+	bool ret;
+
+	scnprintf(buildid_dir, PATH_MAX, "%s/c", dir);
+	sframe_cache_system = buildid_dir;
+
+	/* Code without CFI that gives no rules, and code that could */
+	other = change_copy(fd, TEXT_SIZE - 1, &code, sizeof(code));
+	ret = other >= 0 && is_got(fd, false, false, false) && is_got(fd, false, true, false) &&
+	      is_got(other, false, false, false) && is_got(other, false, true, false);
+	close(other);
+	if (!ret)
+		return false;
+
+	/* Who does not put tables into the cache, removes none. */
+	if (pread(fd, &ehdr, sizeof(ehdr), 0) != sizeof(ehdr) ||
+	    pread(fd, &phdr, sizeof(phdr), ehdr.e_phoff) != sizeof(phdr))
+		return false;
+	phdr.p_filesz -= 16;
+	other = change_copy(fd, ehdr.e_phoff, &phdr, sizeof(phdr));
+	ret = other >= 0 &&
+	      !sframe_table__get(&table, other, SFRAME_CACHE_KEEP, false, NULL, NULL);
+	if (ret) {
+		ret = !table.cached;
+		sframe_table__exit(&table);
+	}
+	close(other);
+	/* What is there is of the file with other code. */
+	other = change_copy(fd, TEXT_SIZE - 1, &code, sizeof(code));
+	ret = ret && other >= 0 && is_got_same_code(other);
+	close(other);
+
+	return ret;
+}
+
 /* A table without the rules that take long to make is of use to the next session. */
 static int test__sframe_cfi_partial(struct test_suite *test __maybe_unused,
 				    int subtest __maybe_unused)
@@ -212,9 +287,9 @@ static int test__sframe_cfi_partial(struct test_suite *test __maybe_unused,
 		.sh_size	= TEXT_SIZE,
 	};
 	const char *saved_system = sframe_cache_system;
+	bool kept, told_apart;
 	struct image image;
 	Elf64_Ehdr *ehdr;
-	bool kept;
 	int fd;
 
 	/* The whole file is a section of code, the last one. */
@@ -231,12 +306,14 @@ static int test__sframe_cfi_partial(struct test_suite *test __maybe_unused,
 
 	scnprintf(saved, sizeof(saved), "%s", buildid_dir);
 	kept = are_partial_tables_kept(fd, dir);
+	told_apart = are_other_files_told_apart(fd, dir);
 	scnprintf(buildid_dir, PATH_MAX, "%s", saved);
 	sframe_cache_system = saved_system;
 
 	rm_rf(dir);
 	close(fd);
 	TEST_ASSERT_VAL("partial tables in the cache", kept);
+	TEST_ASSERT_VAL("other files with the same build-id", told_apart);
 
 	return TEST_OK;
 }

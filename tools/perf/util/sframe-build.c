@@ -284,7 +284,7 @@ int sframe_cfi__build(struct sframe_cfi *cfi, bool may_be_partial, struct sframe
 	put_unaligned_le64(build.stats->described, &aux.described);
 	put_unaligned_le64(build.stats->covered, &aux.covered);
 	put_unaligned_le64(build.stats->derived, &aux.derived);
-	if (build.stats->derived)
+	if (!table->partial)
 		sframe_code__identify(cfi, &build.code, &aux);
 	memcpy(aux.build_id, bid->data, sizeof(aux.build_id));
 	aux.build_id_size = bid->size;

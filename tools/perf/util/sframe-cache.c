@@ -210,9 +210,19 @@ static void sframe_cache__touch(int fd)
 		pr_debug("Cannot update the time of last use of a table: %m\n");
 }
 
+/* Removes what was read from @fd, unless another process has replaced it. */
+static void sframe_cache__remove_stale(int dir, const struct sframe_cache_name *name, int fd)
+{
+	struct stat st, now;
+
+	if (!fstat(fd, &st) && !fstatat(dir, name->tail, &now, AT_SYMLINK_NOFOLLOW) &&
+	    now.st_dev == st.st_dev && now.st_ino == st.st_ino)
+		unlinkat(dir, name->tail, 0);
+}
+
 static int sframe_cache__load_from(const char *base, const struct sframe_cache_name *name,
 				   const struct build_id *bid, const u8 *fingerprint,
-				   struct sframe_table *table)
+				   enum sframe_cache_use use, struct sframe_table *table)
 {
 	struct sframe_aux aux;
 	int dir, fd, err;
@@ -239,7 +249,8 @@ static int sframe_cache__load_from(const char *base, const struct sframe_cache_n
 		*table = (struct sframe_table) { };
 		if (err == -ESTALE) {
 			pr_debug("%s%s is stale\n", name->head, name->tail);
-			unlinkat(dir, name->tail, 0);
+			if (use == SFRAME_CACHE_USE)
+				sframe_cache__remove_stale(dir, name, fd);
 		}
 	} else {
 		table->bid = *bid;
@@ -258,16 +269,17 @@ out:
  * sframe_cache__load - Look for a table
  * @bid:	Build-id of the file
  * @fingerprint: Fingerprint of the file as it is now, see &struct sframe_aux
+ * @use:	%SFRAME_CACHE_USE: a table that is damaged or not for this file is removed
  * @table:	Receives the table; sframe_table__exit() frees it
  *
  * If there is none in the user's cache, or only a partial one, look into that of the system.
  *
  * Return: 0; -ENOENT - there is no table; -EPERM - the cache belongs to another
- *	   user; -ESTALE - the table was damaged or not for this file, and was
- *	   removed; other errors of open().
+ *	   user; -ESTALE - the table was damaged or not for this file; other errors of
+ *	   open().
  */
 int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
-		       struct sframe_table *table)
+		       enum sframe_cache_use use, struct sframe_table *table)
 {
 	struct sframe_table other = { };
 	struct sframe_cache_name name;
@@ -279,9 +291,9 @@ int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
 	if (err)
 		return err;
 
-	err = sframe_cache__load_from(buildid_dir, &name, bid, fingerprint, table);
+	err = sframe_cache__load_from(buildid_dir, &name, bid, fingerprint, use, table);
 	if ((!err && !table->partial) || !strcmp(buildid_dir, sframe_cache_system) ||
-	    sframe_cache__load_from(sframe_cache_system, &name, bid, fingerprint, &other))
+	    sframe_cache__load_from(sframe_cache_system, &name, bid, fingerprint, use, &other))
 		return err;
 
 	if (!err && other.partial) {

@@ -41,7 +41,7 @@ struct sframe_cache_entry {
 typedef int (*sframe_cache_fn)(const struct sframe_cache_entry *entry, void *arg);
 
 int sframe_cache__load(const struct build_id *bid, const u8 *fingerprint,
-		       struct sframe_table *table);
+		       enum sframe_cache_use use, struct sframe_table *table);
 int sframe_cache__store(const struct sframe_table *table);
 int sframe_cache__for_each(sframe_cache_fn fn, void *arg);
 

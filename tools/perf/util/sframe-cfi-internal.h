@@ -104,8 +104,8 @@ struct sframe_cfi_fde {
  * @ctime:	When the inode was changed last, in nanoseconds
  * @bid:	Build-id; its size is 0 if there is none
  * @read:	Bytes that libelf was asked for so far, see SFRAME_CFI_SIZE_MAX
- * @large:	This is the one file of which more than SFRAME_CFI_SIZE_SMALL may be
- *		read
+ * @large:	More than SFRAME_CFI_SIZE_SMALL of this file may be read
+ * @alone:	This thread has the mutex for large files
  * @bounds:	Only the bounds of the functions in .eh_frame are needed
  * @stop:	Returns true to give up, or NULL
  * @stop_arg:	For @stop
@@ -128,6 +128,7 @@ struct sframe_cfi {
 	struct build_id			bid;
 	u64				read;
 	bool				large;
+	bool				alone;
 	bool				bounds;
 	sframe_stop_fn			stop;
 	const void			*stop_arg;

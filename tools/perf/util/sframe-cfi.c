@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <linux/kernel.h>
 #include <linux/sizes.h>
@@ -76,7 +77,28 @@ static void sframe_cfi__mix_data(struct sframe_cfi *cfi, const Elf_Data *data)
 /* The thread with the one large file holds this mutex until sframe_cfi__delete(). */
 static pthread_mutex_t sframe_cfi_large = PTHREAD_MUTEX_INITIALIZER;
 
-/* May @size more bytes be read? Takes the mutex when the file becomes large. */
+/*
+ * For how long another thread waits for it. That thread may have to wait for a file system
+ * that does not answer.
+ */
+#define SFRAME_CFI_WAIT_MS	120000
+#define SFRAME_CFI_POLL_MS	20
+
+static bool sframe_cfi__wait(void)
+{
+	const struct timespec poll = { .tv_nsec = SFRAME_CFI_POLL_MS * NSEC_PER_MSEC };
+	unsigned int ms;
+
+	for (ms = 0; ms < SFRAME_CFI_WAIT_MS; ms += SFRAME_CFI_POLL_MS) {
+		if (!pthread_mutex_trylock(&sframe_cfi_large))
+			return true;
+		nanosleep(&poll, NULL);
+	}
+
+	return false;
+}
+
+/* May @size more bytes be read? Takes the mutex, if it gets it, when the file becomes large. */
 bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
 {
 	if (size > SFRAME_CFI_SIZE_MAX - cfi->read)
@@ -84,8 +106,8 @@ bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
 
 	/* To find bounds needs little more memory than the section itself. */
 	if (!cfi->bounds && !cfi->large && size > SFRAME_CFI_SIZE_SMALL - cfi->read) {
-		pthread_mutex_lock(&sframe_cfi_large);
 		cfi->large = true;
+		cfi->alone = sframe_cfi__wait();
 	}
 
 	cfi->read += size;
@@ -400,7 +422,7 @@ void sframe_cfi__delete(struct sframe_cfi *cfi)
 		elf_end(cfi->elf);
 	zfree(&cfi->segments);
 	zfree(&cfi->fdes);
-	if (cfi->large)
+	if (cfi->alone)
 		pthread_mutex_unlock(&sframe_cfi_large);
 	free(cfi);
 }

@@ -415,6 +415,18 @@ static int sframe_code_input__choose(struct sframe_code_input *input, bool *larg
 	return input->nr_code ? 0 : -ENODATA;
 }
 
+/* The code to look at: -ENODATA if there is none, -EFBIG if it is too much */
+static int sframe_code_input__find(struct sframe_code_input *input, bool *large,
+				   struct sframe_code_gaps *left)
+{
+	int err = sframe_code_input__find_covered(input);
+
+	if (!err)
+		err = sframe_code_input__read(input);
+
+	return err ?: sframe_code_input__choose(input, large, left);
+}
+
 static bool sframe_code__load(const struct sframe_insn_code *sections, size_t nr, u64 addr,
 			      void *buf, size_t size)
 {
@@ -576,19 +588,15 @@ int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *
 
 	*code = (struct sframe_code) { };
 
-	err = sframe_code_input__find_covered(&input);
-	if (!err)
-		err = sframe_code_input__read(&input);
-	if (!err)
-		err = sframe_code_input__choose(&input, &large, exists ? NULL : &left);
-	if (err)
-		goto out;
-	if (exists && large) {
+	err = sframe_code_input__find(&input, &large, exists ? NULL : &left);
+	if (!err && exists && large) {
 		*exists = true;
 		goto out;
 	}
-
-	sframe_code_input__hash(&input, code->hash);
+	if (!err || err == -ENODATA)
+		sframe_code_input__hash(&input, code->hash);
+	if (err)
+		goto out;
 
 	err = sframe_code_input__analyse(&input, NULL);
 	if (err)
@@ -859,8 +867,8 @@ static bool sframe_code__is_unchanged(const struct sframe_cfi *cfi, const struct
  *		the result is false
  * @table:	Table of the file, from the cache
  *
- * The fingerprint of a table is only about CFI. This is about the code, if the table has rules
- * that were made from it. If the code is the same in another file, such as a copy, the table
+ * The fingerprint of a table is only about CFI. This is about the code, from which other rules
+ * are made, or which gives none. If the code is the same in another file, such as a copy, the table
  * gets to know this file, too, and &sframe_table.renewed is set. Stored again, it saves
  * reading the code in the next session.
  *
@@ -869,25 +877,24 @@ static bool sframe_code__is_unchanged(const struct sframe_cfi *cfi, const struct
 bool sframe_code__is_same(struct sframe_cfi *cfi, struct sframe_table *table)
 {
 	struct sframe_code_input input = { .cfi = cfi };
-	u8 hash[SFRAME_FINGERPRINT_SIZE];
+	u8 hash[SFRAME_FINGERPRINT_SIZE] = { };
 	struct sframe_reader reader;
 	struct sframe_aux aux;
 	bool large, same;
+	int err;
 
 	if (sframe_reader__init(&reader, table->data, table->size, 0) ||
 	    sframe_reader__aux(&reader, &aux))
 		return false;
-	if (!aux.derived || sframe_code__is_unchanged(cfi, &aux))
+	/* A partial table has nothing but CFI. */
+	if (aux.partial || sframe_code__is_unchanged(cfi, &aux))
 		return true;
 
 	/* The same choice needs the same CFI, which the fingerprint stands for. */
-	same = !sframe_cfi__find_functions(cfi) &&
-	       !sframe_code_input__find_covered(&input) && !sframe_code_input__read(&input) &&
-	       !sframe_code_input__choose(&input, &large, NULL);
-	if (same) {
+	err = sframe_cfi__find_functions(cfi) ?: sframe_code_input__find(&input, &large, NULL);
+	if (!err || err == -ENODATA)
 		sframe_code_input__hash(&input, hash);
-		same = !memcmp(hash, aux.code_hash, sizeof(hash));
-	}
+	same = err != -ENOMEM && !memcmp(hash, aux.code_hash, sizeof(hash));
 	if (same) {
 		sframe_code__add_file(cfi, &aux);
 		memcpy(table->data + sizeof(struct sframe_header), &aux, sizeof(aux));

@@ -42,7 +42,8 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 	if (err)
 		return err;
 
-	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), table);
+	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), cache,
+				 table);
 	if (!err && table->partial && !may_be_partial) {
 		sframe_table__exit(table);
 		*table = (struct sframe_table) { };

@@ -76,7 +76,8 @@ struct sframe_aux_file {
  * @described:	Bytes of code that the CFI of the file describes
  * @covered:	Part of @described that the table covers
  * @derived:	Bytes of code with rules that were derived from its instructions
- * @code_hash:	SHA-256 of all data that these rules were made from, if there are any
+ * @code_hash:	SHA-256 of all data, apart from the CFI, in which perf has looked for these
+ *		rules; 0 if it cannot be read, or if @partial
  * @files:	Files with this code, the one that was read last first
  * @marks:	Offset of the marks: a bit for each FDE, set if its rules were derived from
  *		instructions; 0 if there are none

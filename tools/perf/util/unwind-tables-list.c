@@ -130,9 +130,15 @@ static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, de
 	/* Ask another task that maps a file there. */
 	if (fs == FS_UNKNOWN)
 		return FS_LOCAL;
-	/* It may be of any kind. A service must go on if the file system does not answer. */
-	if (fs == FS_HIDDEN)
-		return tables->opts.serve ? FS_REMOTE : FS_LOCAL;
+	/*
+	 * It may be of any kind. A service must go on if the file system does not answer. It
+	 * asks again with the next scan.
+	 */
+	if (fs == FS_HIDDEN) {
+		if (!tables->opts.serve)
+			return FS_LOCAL;
+		fs = FS_REMOTE;
+	}
 
 	if (tables->nr_devices < MAX_DEVICES) {
 		device = &tables->devices[tables->nr_devices++];
@@ -439,7 +445,8 @@ void unwind_tables__drop_unmapped(struct unwind_tables *tables, unsigned int idl
 
 /*
  * Forget files without a table that no scan has seen, and what samples were looked up
- * in. So a service does not grow. The caller holds the lock.
+ * in. So a service does not grow. If there are many, two scans are enough: there must be
+ * places for other files. The caller holds the lock.
  */
 void unwind_tables__forget_files(struct unwind_tables *tables, unsigned int idle_scans)
 {
@@ -450,6 +457,8 @@ void unwind_tables__forget_files(struct unwind_tables *tables, unsigned int idle
 	free_places(tables);
 	hashmap__clear(tables->by_pid);
 	tables->nr_devices = 0;
+	if (tables->nr_files > MAX_FILES / 2)
+		idle_scans = min(idle_scans, 2U);
 
 	for (i = 0; i < tables->nr_files; i++) {
 		file = tables->files[i];

@@ -45,6 +45,10 @@ void unwind_tables__exit_overlays(struct unwind_tables *tables)
 	hashmap__free(tables->by_real);
 }
 
+/*
+ * Is the file below an overlay, so that others may be the same? Images of squashfs and erofs
+ * have the same times in all files, and ctime says nothing there.
+ */
 bool unwind_tables__is_overlay(int fd, const struct stat *st, struct unwind_tables_real *real)
 {
 	struct statfs fs;
@@ -54,7 +58,8 @@ bool unwind_tables__is_overlay(int fd, const struct stat *st, struct unwind_tabl
 		.ctime = st->st_ctim,
 	};
 
-	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+	return !is_same_time(&st->st_ctim, &st->st_mtim) && !fstatfs(fd, &fs) &&
+	       fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
 /*

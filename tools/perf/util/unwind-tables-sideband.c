@@ -113,8 +113,8 @@ static struct evsel *add_need(struct unwind_tables *tables, struct evlist *sideb
 	};
 	struct evsel *evsel = add_sideband_event(tables, sideband, &attr, owner->cgrp);
 
-	/* Samples are needed only from the CPUs that are profiled. */
-	if (evsel) {
+	/* Samples are needed only from the CPUs that are profiled. A service has all. */
+	if (evsel && !tables->opts.serve) {
 		evsel->core.own_cpus =
 			perf_cpu_map__get(tables->evlist->core.user_requested_cpus);
 	}
@@ -193,4 +193,27 @@ void unwind_tables__open_sideband(struct unwind_tables *tables, struct evsel *ow
 
 	if (err)
 		warn_no_sideband(err, tables->opts.is_wanted);
+}
+
+/**
+ * unwind_tables__reopen_sideband - Read the mappings of the CPUs that are online now
+ * @tables:	From unwind_tables__start(), with &unwind_tables_opts.serve
+ *
+ * When a CPU goes offline, its events end, and they stay ended when it comes back, as after
+ * suspend. Mappings of meanwhile are missed: a scan should follow.
+ */
+void unwind_tables__reopen_sideband(struct unwind_tables *tables)
+{
+	struct evsel *owner;
+	int fd;
+
+	mutex_lock(&tables->lock);
+	tables->need = NULL;
+	mutex_unlock(&tables->lock);
+	evlist__stop_sb_thread(tables->sideband);
+	tables->sideband = NULL;
+
+	owner = unwind_tables__find_owner(tables->evlist, tables->opts.serve, &fd);
+	if (owner)
+		unwind_tables__open_sideband(tables, owner);
 }

@@ -64,7 +64,9 @@ int unwind_tables__supply(struct unwind_tables *tables, int fd, const void *data
 
 	err = supply_any(tables->fd, fd, data, size,
 			 global ? PERF_EVENT_UNWIND_TABLE_GLOBAL : 0);
-	if (!global || (err != -EINVAL && err != -EPERM && err != -EACCES))
+	/* Those of a service are of no use to others unless they are global. */
+	if (!global || tables->opts.serve ||
+	    (err != -EINVAL && err != -EPERM && err != -EACCES))
 		return err;
 
 	err = supply_any(tables->fd, fd, data, size, 0);

@@ -232,6 +232,35 @@ is_full() {
   [ "$(number 'without room')" -gt 0 ]
 }
 
+# The events of a CPU end when it goes offline. Whoever runs this on a machine that others use
+# does not want that.
+test_hotplug() {
+  local online=/sys/devices/system/cpu/cpu1/online before scans
+
+  if [ -z "${PERF_TEST_HOTPLUG}" ] || [ ! -w ${online} ]
+  then
+    echo "hotplug: not tested, PERF_TEST_HOTPLUG is not set"
+    return 0
+  fi
+  stop_service
+  start_service --scan 3600
+  scans=$(number scans)
+  echo 0 > ${online}
+  sleep 2
+  echo 1 > ${online}
+  # Of each change it reads all mappings.
+  wait_for 60 more_scans "${scans}" || fail "the service does not see that CPUs come and go"
+  sleep 5
+  wait_for 60 nothing_waits || fail "files wait after a CPU came"
+
+  cp "${program}" "${dir}/hotplug"
+  before=$(number tables)
+  taskset -c 1 "${dir}/hotplug" -c "${loop}" 600 > /dev/null 2>&1 &
+  pids="${pids} $!"
+  wait_for 60 more_than "${before}" || fail "no table for a file that the new CPU maps"
+  stop_tasks
+}
+
 # The kernel drops the tables of a service that is killed, and another one can start.
 test_killed() {
   local rc=0
@@ -282,6 +311,7 @@ test_drop
 test_written
 test_overlays
 test_no_room
+test_hotplug
 test_killed
 test_not_root
 test_foreign_dir

@@ -93,6 +93,8 @@ mount_overlays() {
   fi
   mkdir "${dir}/overlays/lower"
   cp "${program}" "${dir}/overlays/lower/program"
+  # As in images of containers, ctime is later than mtime.
+  touch -d '2 days ago' "${dir}/overlays/lower/program"
   for i in 1 2
   do
     mkdir "${dir}/overlays/upper${i}" "${dir}/overlays/work${i}"
