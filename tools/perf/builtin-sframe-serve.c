@@ -47,9 +47,10 @@
 /* Exit status of --status if no service runs, as that of systemctl and init scripts */
 #define SERVE_NOT_RUNNING	3
 
-/* How often the status is written, and the cache is limited, in seconds */
+/* How often the status is written, the cache is limited, and events are opened that failed */
 #define SERVE_STATUS_SECONDS	1
 #define SERVE_LIMIT_SECONDS	300
+#define SERVE_REOPEN_SECONDS	10
 
 /* The kernel holds 1 GiB for an event. Half of it is for tables of files that are gone. */
 #define SERVE_MAX_SIZE		(512ULL << 20)
@@ -269,7 +270,7 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 	char buf[STRERR_BUFSIZE];
 	unsigned int seconds;
 	struct cpus_seen cpus = { };
-	bool renew = false;
+	bool renew = false, reopen = false, rescan = false;
 	int err;
 
 	have_cpus_changed(&cpus);
@@ -291,10 +292,13 @@ static int serve(int dir, const struct unwind_tables_opts *opts, unsigned int sc
 		unwind_tables__get_state(tables, &state);
 		write_status(dir, &state);
 		sleep(SERVE_STATUS_SECONDS);
-		if (have_cpus_changed(&cpus)) {
-			unwind_tables__reopen_sideband(tables);
-			unwind_tables__look_around(tables, idle_scans);
+		if (have_cpus_changed(&cpus) || (reopen && seconds % SERVE_REOPEN_SECONDS == 0)) {
+			reopen = !unwind_tables__reopen_sideband(tables);
+			rescan = true;
 		}
+		/* A scan that is not over may have read the task already that has mapped a file. */
+		if (rescan)
+			rescan = !unwind_tables__look_around(tables, idle_scans);
 		if (seconds % SERVE_LIMIT_SECONDS == 0)
 			sframe_cache__limit();
 		if (seconds % scan_seconds)

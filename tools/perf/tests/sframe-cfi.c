@@ -212,7 +212,7 @@ static bool are_partial_tables_kept(int fd, const char *dir)
 	return is_got(fd, true, true, false);
 }
 
-/* Write @size bytes at @off to @fd, which nobody sees who has the file open already. */
+/* Returns a copy of the file @fd, with other @data at @off. */
 static int change_copy(int fd, off_t off, const void *data, size_t size)
 {
 	char buf[BUFSIZ];
@@ -233,7 +233,7 @@ static int change_copy(int fd, off_t off, const void *data, size_t size)
 	return copy;
 }
 
-/* The tables of other files with the same build-id: one has other code, the other other CFI. */
+/* Files with the same build-id, but other code or other CFI, have tables of their own. */
 static bool are_other_files_told_apart(int fd, const char *dir)
 {
 	const u8 code = 0xc3;
@@ -254,7 +254,7 @@ static bool are_other_files_told_apart(int fd, const char *dir)
 	if (!ret)
 		return false;
 
-	/* Who does not put tables into the cache, removes none. */
+	/* With other CFI. SFRAME_CACHE_KEEP does not remove the table in the cache. */
 	if (pread(fd, &ehdr, sizeof(ehdr), 0) != sizeof(ehdr) ||
 	    pread(fd, &phdr, sizeof(phdr), ehdr.e_phoff) != sizeof(phdr))
 		return false;
@@ -267,7 +267,7 @@ static bool are_other_files_told_apart(int fd, const char *dir)
 		sframe_table__exit(&table);
 	}
 	close(other);
-	/* What is there is of the file with other code. */
+	/* It is still that of the file with other code. */
 	other = change_copy(fd, TEXT_SIZE - 1, &code, sizeof(code));
 	ret = ret && other >= 0 && is_got_same_code(other);
 	close(other);

@@ -15,6 +15,7 @@
  * build-id.
  */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,24 +79,38 @@ static void sframe_cfi__mix_data(struct sframe_cfi *cfi, const Elf_Data *data)
 static pthread_mutex_t sframe_cfi_large = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * For how long another thread waits for it. That thread may have to wait for a file system
- * that does not answer.
+ * How many threads have had it, and the number of the one that others have waited for too long:
+ * it may wait itself, for a file system that does not answer. Both are atomic.
  */
+static unsigned long sframe_cfi_holder;
+static unsigned long sframe_cfi_stuck = ULONG_MAX;
+
+/* For how long others wait for one thread */
 #define SFRAME_CFI_WAIT_MS	120000
 #define SFRAME_CFI_POLL_MS	20
 
+/* Take the mutex. Returns false if the thread that has it seems to be stuck. */
 static bool sframe_cfi__wait(void)
 {
 	const struct timespec poll = { .tv_nsec = SFRAME_CFI_POLL_MS * NSEC_PER_MSEC };
-	unsigned int ms;
+	unsigned long holder, seen = ULONG_MAX;
+	unsigned int ms = 0;
 
-	for (ms = 0; ms < SFRAME_CFI_WAIT_MS; ms += SFRAME_CFI_POLL_MS) {
-		if (!pthread_mutex_trylock(&sframe_cfi_large))
-			return true;
+	while (pthread_mutex_trylock(&sframe_cfi_large)) {
+		holder = __atomic_load_n(&sframe_cfi_holder, __ATOMIC_RELAXED);
+		if (holder != seen)
+			ms = 0;
+		seen = holder;
+		if (ms >= SFRAME_CFI_WAIT_MS)
+			__atomic_store_n(&sframe_cfi_stuck, holder, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&sframe_cfi_stuck, __ATOMIC_RELAXED) == holder)
+			return false;
 		nanosleep(&poll, NULL);
+		ms += SFRAME_CFI_POLL_MS;
 	}
 
-	return false;
+	__atomic_fetch_add(&sframe_cfi_holder, 1, __ATOMIC_RELAXED);
+	return true;
 }
 
 /* May @size more bytes be read? Takes the mutex, if it gets it, when the file becomes large. */

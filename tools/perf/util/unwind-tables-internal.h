@@ -119,9 +119,16 @@ struct unwind_tables_real {
 	u64		bytes;
 };
 
+/**
+ * struct unwind_tables_device - What was found out about a device
+ * @dev:	Device
+ * @fs:		Kind of its file system
+ * @pid:	Process whose mounts were read: what is hidden from it, others may see
+ */
 struct unwind_tables_device {
 	dev_t			dev;
 	enum unwind_tables_fs	fs;
+	pid_t			pid;
 };
 
 /**
@@ -142,7 +149,9 @@ struct unwind_tables_limit {
  * @opts:	Options of the caller
  * @evlist:	The events of the session
  * @sideband:	Events for files that are mapped later, or NULL
- * @need:	Event of @sideband whose samples show which files are needed, or NULL
+ * @need:	Event of @sideband whose samples show which files are needed, or NULL. The main
+ *		thread sets it when it is open, and clears it before it is closed; a worker
+ *		disables and clears it. All under the lock
  * @workers:	Threads that open files
  * @nr_workers:	Number of workers
  * @stop:	unwind_tables__stop() was called

@@ -121,30 +121,29 @@ static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, de
 	enum unwind_tables_fs fs;
 	size_t i;
 
-	for (i = 0; i < tables->nr_devices; i++) {
-		if (tables->devices[i].dev == dev)
-			return tables->devices[i].fs;
-	}
+	for (i = 0; i < tables->nr_devices && tables->devices[i].dev != dev; i++)
+		;
+	device = i < tables->nr_devices ? &tables->devices[i] : NULL;
 
-	fs = unwind_tables_proc__find_fs(pid, dev);
-	/* Ask another task that maps a file there. */
-	if (fs == FS_UNKNOWN)
-		return FS_LOCAL;
-	/*
-	 * It may be of any kind. A service must go on if the file system does not answer. It
-	 * asks again with the next scan.
-	 */
-	if (fs == FS_HIDDEN) {
-		if (!tables->opts.serve)
+	/* Another task may see what is hidden from the one that was asked. */
+	if (device && (device->fs != FS_HIDDEN || device->pid == pid)) {
+		fs = device->fs;
+	} else {
+		fs = unwind_tables_proc__find_fs(pid, dev);
+		/* Ask another task that maps a file there. */
+		if (fs == FS_UNKNOWN)
 			return FS_LOCAL;
-		fs = FS_REMOTE;
+		if (!device && tables->nr_devices < MAX_DEVICES)
+			device = &tables->devices[tables->nr_devices++];
+		if (device)
+			*device = (struct unwind_tables_device) {
+				.dev = dev, .fs = fs, .pid = pid,
+			};
 	}
 
-	if (tables->nr_devices < MAX_DEVICES) {
-		device = &tables->devices[tables->nr_devices++];
-		device->dev = dev;
-		device->fs = fs;
-	}
+	/* It may be of any kind. A service must go on if the file system does not answer. */
+	if (fs == FS_HIDDEN)
+		return tables->opts.serve ? FS_REMOTE : FS_LOCAL;
 	return fs;
 }
 

@@ -46,8 +46,8 @@ void unwind_tables__exit_overlays(struct unwind_tables *tables)
 }
 
 /*
- * Is the file below an overlay, so that others may be the same? Images of squashfs and erofs
- * have the same times in all files, and ctime says nothing there.
+ * Is the file below an overlay, so that others may be the same? In images of squashfs and
+ * erofs ctime is mtime, and does not tell files apart.
  */
 bool unwind_tables__is_overlay(int fd, const struct stat *st, struct unwind_tables_real *real)
 {

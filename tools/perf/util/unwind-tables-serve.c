@@ -107,11 +107,16 @@ bool unwind_tables__make_room_for_more(struct unwind_tables *tables, u64 size)
  *
  * To be called once in a while. This starts a scan of the mappings of all tasks, unless
  * the last one is not over, and does not wait for it.
+ *
+ * Return: true if a scan has been started.
  */
-void unwind_tables__look_around(struct unwind_tables *tables, unsigned int idle_scans)
+bool unwind_tables__look_around(struct unwind_tables *tables, unsigned int idle_scans)
 {
+	bool start;
+
 	mutex_lock(&tables->lock);
-	if (tables->scans_done == tables->nr_scans) {
+	start = tables->scans_done == tables->nr_scans;
+	if (start) {
 		unwind_tables__drop_unmapped(tables, tables->wants_room ? 0 : idle_scans);
 		tables->wants_room = false;
 		unwind_tables__forget_files(tables, idle_scans);
@@ -120,6 +125,8 @@ void unwind_tables__look_around(struct unwind_tables *tables, unsigned int idle_
 		cond_signal(&tables->work);
 	}
 	mutex_unlock(&tables->lock);
+
+	return start;
 }
 
 /**

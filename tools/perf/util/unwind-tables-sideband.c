@@ -128,13 +128,12 @@ static int try_sideband(struct unwind_tables *tables, struct evsel *owner, unsig
 	bool is_for_cpus = !perf_cpu_map__has_any_cpu(cpus);
 	struct evlist *evlist = tables->evlist;
 	struct evlist *sideband = evlist__new();
-	struct evsel *evsel = owner;
+	struct evsel *evsel = owner, *need = NULL;
 	int err = -ENOMEM;
 
 	if (!sideband)
 		return err;
 
-	tables->need = NULL;
 	if (unwind_tables__is_for_cgroups(evlist)) {
 		for (; evsel; evsel = unwind_tables__next_cgroup(evlist, evsel)) {
 			err = add_sideband_events(tables, sideband, owner, evsel->cgrp);
@@ -147,7 +146,7 @@ static int try_sideband(struct unwind_tables *tables, struct evsel *owner, unsig
 			goto error;
 	}
 	if (with_need)
-		tables->need = add_need(tables, sideband, owner);
+		need = add_need(tables, sideband, owner);
 
 	cpus = is_for_cpus ? perf_cpu_map__new_online_cpus() : perf_cpu_map__get(cpus);
 	perf_evlist__set_maps(&sideband->core, cpus, evlist->core.threads);
@@ -155,10 +154,16 @@ static int try_sideband(struct unwind_tables *tables, struct evsel *owner, unsig
 
 	tables->sideband = sideband;
 	err = evlist__run_sb_thread(sideband, pages);
-	if (!err)
-		return 0;
+	if (err)
+		goto error;
+
+	/* Workers disable it. So they must not see it before it is open. */
+	mutex_lock(&tables->lock);
+	tables->need = need;
+	mutex_unlock(&tables->lock);
+	return 0;
+
 error:
-	tables->need = NULL;
 	tables->sideband = NULL;
 	evlist__delete(sideband);
 	return err;
@@ -199,10 +204,12 @@ void unwind_tables__open_sideband(struct unwind_tables *tables, struct evsel *ow
  * unwind_tables__reopen_sideband - Read the mappings of the CPUs that are online now
  * @tables:	From unwind_tables__start(), with &unwind_tables_opts.serve
  *
- * When a CPU goes offline, its events end, and they stay ended when it comes back, as after
- * suspend. Mappings of meanwhile are missed: a scan should follow.
+ * When a CPU goes offline, its events end. They do not begin again when it comes back, for
+ * example after suspend. This misses mappings until it returns, so a scan should follow.
+ *
+ * Return: false if the events cannot be opened.
  */
-void unwind_tables__reopen_sideband(struct unwind_tables *tables)
+bool unwind_tables__reopen_sideband(struct unwind_tables *tables)
 {
 	struct evsel *owner;
 	int fd;
@@ -216,4 +223,6 @@ void unwind_tables__reopen_sideband(struct unwind_tables *tables)
 	owner = unwind_tables__find_owner(tables->evlist, tables->opts.serve, &fd);
 	if (owner)
 		unwind_tables__open_sideband(tables, owner);
+
+	return tables->sideband;
 }

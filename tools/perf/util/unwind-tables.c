@@ -10,7 +10,8 @@
  * - The main thread adds files that tasks have mapped already. It gets them from the
  *   events that it synthesizes.
  * - The sideband thread adds files that are mapped later. It also counts samples,
- *   which show which files are needed most.
+ *   which show which files are needed most. A service ends it and starts another one when
+ *   CPUs come or go.
  * - Workers take the file that is needed most, get its table, and give the table to
  *   the kernel.
  *

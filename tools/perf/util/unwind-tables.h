@@ -76,8 +76,8 @@ struct unwind_tables_state {
 int unwind_tables__start(struct unwind_tables **tables, struct evlist *evlist,
 			 const struct unwind_tables_opts *opts);
 void unwind_tables__add_event(struct unwind_tables *tables, const union perf_event *event);
-void unwind_tables__look_around(struct unwind_tables *tables, unsigned int idle_scans);
-void unwind_tables__reopen_sideband(struct unwind_tables *tables);
+bool unwind_tables__look_around(struct unwind_tables *tables, unsigned int idle_scans);
+bool unwind_tables__reopen_sideband(struct unwind_tables *tables);
 bool unwind_tables__is_full(const struct unwind_tables *tables);
 void unwind_tables__get_state(struct unwind_tables *tables, struct unwind_tables_state *state);
 void unwind_tables__stop(struct unwind_tables *tables);
@@ -100,13 +100,15 @@ static inline void unwind_tables__add_event(struct unwind_tables *tables __maybe
 {
 }
 
-static inline void unwind_tables__look_around(struct unwind_tables *tables __maybe_unused,
+static inline bool unwind_tables__look_around(struct unwind_tables *tables __maybe_unused,
 					      unsigned int idle_scans __maybe_unused)
 {
+	return false;
 }
 
-static inline void unwind_tables__reopen_sideband(struct unwind_tables *tables __maybe_unused)
+static inline bool unwind_tables__reopen_sideband(struct unwind_tables *tables __maybe_unused)
 {
+	return false;
 }
 
 static inline bool unwind_tables__is_full(const struct unwind_tables *tables __maybe_unused)
