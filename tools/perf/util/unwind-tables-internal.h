@@ -119,16 +119,9 @@ struct unwind_tables_real {
 	u64		bytes;
 };
 
-/**
- * struct unwind_tables_device - What was found out about a device
- * @dev:	Device
- * @fs:		Kind of its file system
- * @pid:	Process whose mounts were read: what is hidden from it, others may see
- */
 struct unwind_tables_device {
 	dev_t			dev;
 	enum unwind_tables_fs	fs;
-	pid_t			pid;
 };
 
 /**
@@ -169,6 +162,8 @@ struct unwind_tables_limit {
  * @nr_mappings: Number of these mappings
  * @devices:	Kinds of file systems
  * @nr_devices:	Number of devices
+ * @hidden_dev:	Device whose mount the process @hidden_pid does not see
+ * @hidden_pid:	The last such process, or 0
  * @nr_waiting:	Number of files that wait for a worker
  * @next_file:	Where in @files to look for one of them, if none is needed more than others
  * @nr_remote:	Number of workers with a file of a network file system
@@ -233,6 +228,8 @@ struct unwind_tables {
 	size_t				nr_mappings;
 	struct unwind_tables_device	devices[MAX_DEVICES];
 	size_t				nr_devices;
+	dev_t				hidden_dev;
+	pid_t				hidden_pid;
 	size_t				nr_waiting;
 	size_t				next_file;
 	unsigned int			nr_remote;

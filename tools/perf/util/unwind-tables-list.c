@@ -121,29 +121,34 @@ static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, de
 	enum unwind_tables_fs fs;
 	size_t i;
 
-	for (i = 0; i < tables->nr_devices && tables->devices[i].dev != dev; i++)
-		;
-	device = i < tables->nr_devices ? &tables->devices[i] : NULL;
-
-	/* Another task may see what is hidden from the one that was asked. */
-	if (device && (device->fs != FS_HIDDEN || device->pid == pid)) {
-		fs = device->fs;
-	} else {
-		fs = unwind_tables_proc__find_fs(pid, dev);
-		/* Ask another task that maps a file there. */
-		if (fs == FS_UNKNOWN)
-			return FS_LOCAL;
-		if (!device && tables->nr_devices < MAX_DEVICES)
-			device = &tables->devices[tables->nr_devices++];
-		if (device)
-			*device = (struct unwind_tables_device) {
-				.dev = dev, .fs = fs, .pid = pid,
-			};
+	for (i = 0; i < tables->nr_devices; i++) {
+		if (tables->devices[i].dev == dev)
+			return tables->devices[i].fs;
 	}
 
-	/* It may be of any kind. A service must go on if the file system does not answer. */
-	if (fs == FS_HIDDEN)
+	/* A process may map many files whose mount it does not see, such as memfds. */
+	if (tables->hidden_dev == dev && tables->hidden_pid == pid)
+		fs = FS_HIDDEN;
+	else
+		fs = unwind_tables_proc__find_fs(pid, dev);
+	/* Ask another task that maps a file there. */
+	if (fs == FS_UNKNOWN)
+		return FS_LOCAL;
+	/*
+	 * It may be of any kind. A service must go on if the file system does not answer.
+	 * Another process may see the mount, so only the last answer is kept.
+	 */
+	if (fs == FS_HIDDEN) {
+		tables->hidden_dev = dev;
+		tables->hidden_pid = pid;
 		return tables->opts.serve ? FS_REMOTE : FS_LOCAL;
+	}
+
+	if (tables->nr_devices < MAX_DEVICES) {
+		device = &tables->devices[tables->nr_devices++];
+		device->dev = dev;
+		device->fs = fs;
+	}
 	return fs;
 }
 
@@ -456,6 +461,7 @@ void unwind_tables__forget_files(struct unwind_tables *tables, unsigned int idle
 	free_places(tables);
 	hashmap__clear(tables->by_pid);
 	tables->nr_devices = 0;
+	tables->hidden_pid = 0;
 	if (tables->nr_files > MAX_FILES / 2)
 		idle_scans = min(idle_scans, 2U);
 
