@@ -8,8 +8,6 @@
  * or if the hash is still the same.
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/compiler.h>
@@ -56,6 +54,7 @@
  * @room:	Number of entries that fit
  * @covered:	Code that has CFI, function by function
  * @code_out:	Receives the rows
+ * @trace:	Callbacks of sframe_code__trace(), or NULL
  */
 struct sframe_code_input {
 	struct sframe_cfi		*cfi;
@@ -69,6 +68,7 @@ struct sframe_code_input {
 	size_t				room;
 	struct sframe_ranges		covered;
 	struct sframe_code		*code_out;
+	const struct sframe_code_trace	*trace;
 };
 
 static void sframe_code_input__exit(struct sframe_code_input *input)
@@ -453,7 +453,7 @@ static bool sframe_code_input__load(u64 addr, void *buf, size_t size, void *arg)
 }
 
 /* The DWARF numbers of registers, by the numbers that instructions have for them */
-static u8 sframe_code__reg(u8 reg)
+u8 sframe_code__reg(u8 reg)
 {
 	static const u8 dwarf[] = { 0, 2, 1, 3, SFRAME_AMD64_SP, SFRAME_AMD64_FP, 4, 5 };
 
@@ -528,7 +528,14 @@ static bool sframe_code_input__stop(void *arg)
 	return cfi->stop && cfi->stop(cfi->stop_arg);
 }
 
-static int sframe_code_input__analyse(struct sframe_code_input *input, sframe_insn_trace_fn trace)
+static void sframe_code_input__instruction(u64 addr, const struct sframe_insn_state *st, void *arg)
+{
+	const struct sframe_code_trace *trace = ((struct sframe_code_input *)arg)->trace;
+
+	trace->instruction(addr, st, trace->arg);
+}
+
+static int sframe_code_input__analyse(struct sframe_code_input *input)
 {
 	const struct sframe_insn_input in = {
 		.code		= input->code,
@@ -540,7 +547,7 @@ static int sframe_code_input__analyse(struct sframe_code_input *input, sframe_in
 		.max_steps	= SFRAME_CODE_STEPS * input->size,
 		.read		= sframe_code_input__load,
 		.stop		= sframe_code_input__stop,
-		.trace		= trace,
+		.trace		= input->trace ? sframe_code_input__instruction : NULL,
 		.arg		= input,
 	};
 
@@ -598,7 +605,7 @@ int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *
 	if (err)
 		goto out;
 
-	err = sframe_code_input__analyse(&input, NULL);
+	err = sframe_code_input__analyse(&input);
 	if (err)
 		sframe_code__exit(code);
 out:
@@ -607,6 +614,38 @@ out:
 	code->stats.padding += left.padding;
 	code->stats.without[SFRAME_INSN_UNREACHED] += left.rest;
 #endif
+	sframe_code_input__exit(&input);
+	return err;
+}
+
+/**
+ * sframe_code__trace - Go through all code as if it had no CFI
+ * @cfi:	File, after sframe_cfi__read()
+ * @trace:	Callbacks
+ * @code:	Receives the rules; sframe_code__exit() frees them
+ *
+ * Return: as sframe_code__read().
+ */
+int sframe_code__trace(struct sframe_cfi *cfi, const struct sframe_code_trace *trace,
+		       struct sframe_code *code)
+{
+	struct sframe_code_input input = { .cfi = cfi, .code_out = code, .trace = trace };
+	size_t i;
+	int err;
+
+	*code = (struct sframe_code) { };
+
+	err = sframe_code_input__read(&input);
+	for (i = 0; i < cfi->nr_fdes && !err; i++) {
+		if (trace->is_entry(cfi->fdes[i].start, trace->arg))
+			err = sframe_code_input__add(&input, cfi->fdes[i].start,
+						     SFRAME_INSN_SYMBOL);
+	}
+	if (!err)
+		err = sframe_code_input__analyse(&input);
+	if (err)
+		sframe_code__exit(code);
+
 	sframe_code_input__exit(&input);
 	return err;
 }
@@ -624,208 +663,6 @@ static void sframe_code__add_file(const struct sframe_cfi *cfi, struct sframe_au
 	put_unaligned_le64(cfi->dev, &aux->files[0].dev);
 	put_unaligned_le64(cfi->ino, &aux->files[0].ino);
 	put_unaligned_le64(cfi->ctime, &aux->files[0].ctime);
-}
-
-/**
- * struct sframe_code_check - A comparison of CFI with instructions
- * @input:	Input of the analysis
- * @reader:	The table with the rules from CFI
- * @check:	Result
- * @others:	Addresses where they differ
- * @err:	Error of a callback
- */
-struct sframe_code_check {
-	struct sframe_code_input	input;
-	const struct sframe_reader	*reader;
-	struct sframe_check		*check;
-	struct sframe_ranges		others;
-	int				err;
-};
-
-static u8 sframe_code__insn_reg(u8 dwarf)
-{
-	u8 reg = 0;
-
-	while (sframe_code__reg(reg) != dwarf)
-		reg++;
-
-	return reg;
-}
-
-/* Returns false for rules that no code without CFI can have. */
-static bool sframe_code__insn_rule(const struct sframe_rule *from, struct sframe_insn_rule *rule)
-{
-	*rule = (struct sframe_insn_rule) { };
-
-	if (from->outermost || from->cfa.base != SFRAME_BASE_REG ||
-	    from->cfa.index || from->ra.base != SFRAME_BASE_CFA || !from->ra.deref ||
-	    from->ra.off != SFRAME_AMD64_RA_OFF)
-		return false;
-
-	rule->cfa_reg = sframe_code__insn_reg(from->cfa.reg);
-	rule->cfa_deref = from->cfa.deref;
-	rule->cfa_off = from->cfa.off;
-	rule->cfa_add = from->cfa.add;
-
-	switch (from->fp.base) {
-	case SFRAME_BASE_SAME:
-		rule->fp = SFRAME_INSN_FP_SAME;
-		break;
-	case SFRAME_BASE_CFA:
-		rule->fp = SFRAME_INSN_FP_CFA;
-		break;
-	case SFRAME_BASE_REG:
-		rule->fp = from->fp.deref ? SFRAME_INSN_FP_MEM : SFRAME_INSN_FP_REG;
-		rule->fp_reg = sframe_code__insn_reg(from->fp.reg);
-		/* The value of a register plus a number */
-		if (!from->fp.deref && from->fp.off)
-			return false;
-		break;
-	case SFRAME_BASE_NONE:
-	default:
-		rule->fp = SFRAME_INSN_FP_NONE;
-		break;
-	}
-	rule->fp_off = from->fp.off;
-
-	return true;
-}
-
-/* Compilers move parts of functions away. They have CFI of their own, but a frame already. */
-static bool sframe_reader__is_entry(const struct sframe_reader *reader, u64 addr)
-{
-	struct sframe_rule rule;
-	u64 end = addr + 1;
-	bool signal;
-
-	return !sframe_reader__find(reader, addr, &rule, &signal, &end) && !rule.outermost &&
-	       rule.cfa.base == SFRAME_BASE_REG && rule.cfa.reg == SFRAME_AMD64_SP &&
-	       !rule.cfa.deref && rule.cfa.off == -SFRAME_AMD64_RA_OFF;
-}
-
-/* Is @addr in a function that begins with its entry? */
-static bool sframe_code_check__in_function(const struct sframe_code_check *compare, u64 addr)
-{
-	const struct sframe_cfi *cfi = compare->input.cfi;
-	size_t lo = 0, hi = cfi->nr_fdes, mid;
-
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (cfi->fdes[mid].start <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-
-	return lo && sframe_reader__is_entry(compare->reader, cfi->fdes[lo - 1].start);
-}
-
-static void sframe_code_check__instruction(u64 addr, const struct sframe_insn_state *st, void *arg)
-{
-	struct sframe_code_check *compare = container_of(arg, struct sframe_code_check, input);
-	struct sframe_check *check = compare->check;
-	struct sframe_insn_rule insn_rule;
-	struct sframe_rule rule;
-	u64 end = addr + 1;
-	bool signal;
-
-	if (sframe_reader__find(compare->reader, addr, &rule, &signal, &end) || signal ||
-	    sframe_reader__is_derived(compare->reader, addr) ||
-	    !sframe_code__insn_rule(&rule, &insn_rule) ||
-	    !sframe_code_check__in_function(compare, addr))
-		return;
-
-	switch (sframe_insn__match(st, &insn_rule)) {
-	case SFRAME_INSN_SAME:
-		check->insns_same++;
-		return;
-	case SFRAME_INSN_OPEN:
-		check->insns_open++;
-		return;
-	case SFRAME_INSN_OTHER:
-	default:
-		break;
-	}
-
-	if (sframe_ranges__add(&compare->others, addr, addr + 1))
-		compare->err = -ENOMEM;
-}
-
-/*
- * Count and print the differences. Several functions may lead to an address. Those that do not
- * agree give it no rule, so it does not count.
- */
-static void sframe_code_check__count_others(struct sframe_code_check *compare)
-{
-	const struct sframe_code *code = compare->input.code_out;
-	struct sframe_check *check = compare->check;
-	struct sframe_rule rule;
-	size_t i, row = 0;
-	char text[128];
-	bool signal;
-	u64 addr, end;
-
-	sframe_ranges__merge_equal(&compare->others);
-
-	for (i = 0; i < compare->others.nr; i++) {
-		addr = compare->others.ranges[i].start;
-		while (row < code->nr && code->rows[row].end <= addr)
-			row++;
-		if (row == code->nr || code->rows[row].start > addr)
-			continue;
-		if (check->log && check->insns_other < check->max) {
-			end = addr + 1;
-			sframe_reader__find(compare->reader, addr, &rule, &signal, &end);
-			sframe_rule__scnprintf(&rule, text, sizeof(text));
-			fprintf(check->log, "%016" PRIx64 " instructions disagree: %s", addr, text);
-			sframe_rule__scnprintf(&code->rows[row].rule, text, sizeof(text));
-			fprintf(check->log, ", not %s\n", text);
-		}
-		check->insns_other++;
-	}
-}
-
-/**
- * sframe_code__check - Compare the rules that come from CFI with instructions
- * @cfi:	File, after sframe_cfi__read()
- * @reader:	Its table
- * @check:	Receives the number of instructions by result; differences go to its log
- *
- * All code is looked at as if it had no CFI, with functions where the CFI has functions. Much
- * compiled code does not prove itself, for instance after calls that do not return. It does
- * not count.
- *
- * Return: as sframe_code__read().
- */
-int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reader,
-		       struct sframe_check *check)
-{
-	struct sframe_code_check compare = {
-		.input = { .cfi = cfi }, .reader = reader, .check = check,
-	};
-	struct sframe_code code = { };
-	size_t i;
-	int err;
-
-	compare.input.code_out = &code;
-	err = sframe_code_input__read(&compare.input);
-	for (i = 0; i < cfi->nr_fdes && !err; i++) {
-		if (sframe_reader__is_entry(reader, cfi->fdes[i].start))
-			err = sframe_code_input__add(&compare.input, cfi->fdes[i].start,
-						     SFRAME_INSN_SYMBOL);
-	}
-	if (!err)
-		err = sframe_code_input__analyse(&compare.input, sframe_code_check__instruction);
-	if (!err)
-		err = compare.err;
-
-	if (!err)
-		sframe_code_check__count_others(&compare);
-
-	zfree(&compare.others.ranges);
-	sframe_code__exit(&code);
-	sframe_code_input__exit(&compare.input);
-	return err;
 }
 
 /**

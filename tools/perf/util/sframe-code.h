@@ -44,10 +44,25 @@ struct sframe_code {
 	struct sframe_insn_stats	stats;
 };
 
+/**
+ * struct sframe_code_trace - Callbacks of sframe_code__trace()
+ * @is_entry:	Does a function begin at this address, at which CFI begins?
+ * @instruction: Called before each instruction that is interpreted, maybe several times
+ * @arg:	Their last argument
+ */
+struct sframe_code_trace {
+	bool (*is_entry)(u64 addr, void *arg);
+	sframe_insn_trace_fn	instruction;
+	void			*arg;
+};
+
 int sframe_code__read(struct sframe_cfi *cfi, bool *exists, struct sframe_code *code);
 void sframe_code__exit(struct sframe_code *code);
+int sframe_code__trace(struct sframe_cfi *cfi, const struct sframe_code_trace *trace,
+		       struct sframe_code *code);
 int sframe_code__check(struct sframe_cfi *cfi, const struct sframe_reader *reader,
 		       struct sframe_check *check);
+u8 sframe_code__reg(u8 reg);
 void sframe_code__identify(const struct sframe_cfi *cfi, const struct sframe_code *code,
 			   struct sframe_aux *aux);
 bool sframe_code__is_same(struct sframe_cfi *cfi, struct sframe_table *table);
