@@ -84,16 +84,24 @@ bool unwind_user_at_code(const struct unwind_user_state *state, unsigned long ip
 			 bool topmost)
 {
 	struct unwind_user_confine *confine = state->confine;
-	struct unwind_user_mapping *code;
+	struct unwind_user_mapping *code, *old = NULL;
 	unsigned int i;
 
 	/* A call may be the last instruction of its mapping. */
 	ip -= !topmost;
 
 	for (i = 0; i < confine->nr_codes; i++) {
-		if (unwind_user_in_mapping(&confine->codes[i], ip))
+		code = &confine->codes[i];
+		if (ip < code->start || ip >= code->end)
+			continue;
+		if (unwind_user_mm_current(code->seq))
 			return true;
+		old = code;
 	}
+
+	/* Most mappings are still there when others have changed. */
+	if (old)
+		return unwind_user_find_code(ip, old);
 
 	code = &confine->codes[confine->next_code];
 	if (!unwind_user_find_code(ip, code))

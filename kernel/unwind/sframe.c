@@ -155,6 +155,25 @@ static u32 sframe_count_fdes(const struct sframe_section *sec, u32 index, u32 nr
 }
 
 /*
+ * Find the last FDE in [@lo, @hi) that starts at or before @addr, in kernel memory. Reads
+ * are cheap there, so each reads one FDE. Whatever the comparisons say, also if the CPU
+ * mispredicts them, the next FDE to read is in [@lo, @hi).
+ */
+static u32 sframe_search_data(const struct sframe_section *sec, s64 addr, u32 lo, u32 hi)
+{
+	const u8 *fdes = sec->data + sec->fdes;
+	u32 half, nr, size = sframe_fde_size(sec);
+
+	for (nr = hi - lo; nr > 1; nr -= half) {
+		half = nr / 2;
+		if (sframe_fde_start(sec, lo + half, fdes + (lo + half) * size) <= addr)
+			lo += half;
+	}
+
+	return lo;
+}
+
+/*
  * Find the last FDE that starts at or before @addr. Read it with some of its
  * neighbours into @buf, which has SFRAME_WINDOW_SIZE bytes, and set @index.
  *
@@ -189,6 +208,11 @@ static int sframe_search(const struct sframe_section *sec, s64 addr, u8 *buf,
 	hi = sec->num_fdes;
 	if (part + 1 < SFRAME_PARTS && sec->starts[part + 1] != SFRAME_NO_PART)
 		hi = lo + sec->part_size;
+
+	if (sec->data) {
+		*index = sframe_search_data(sec, addr, lo, hi);
+		return sframe_read_fdes(sec, *index, 1, buf) ? 0 : -EFAULT;
+	}
 
 	for (;;) {
 		nr = min_t(u32, hi - lo, SFRAME_WINDOW);

@@ -305,7 +305,7 @@ TEST_F(assembled, every_byte)
 			 &expectations[i].v2 : &expectations[i].v3;
 
 		for (; ip < end; ip++) {
-			ret = sframe_find_rule(&self->sec, ip, &rule);
+			ret = test_find_rule(&self->sec, ip, &rule);
 			ASSERT_EQ(expected_result(wanted), ret)
 				TH_LOG("at %s", expectations[i].label);
 			if (ret == -ENODATA)

@@ -8,6 +8,9 @@
 
 #include <linux/types.h>
 
+struct sframe_section;
+struct unwind_user_rule;
+
 /**
  * struct test_reads - State of sframe_read()
  * @count:	How often it was called
@@ -29,5 +32,12 @@ extern const void *test_user_memory;
 
 /* How often array_index_nospec() was used. */
 extern unsigned long test_masks;
+
+/*
+ * As sframe_find_rule(), in kernel memory and in user memory. The results must be the same.
+ * Only the reads of user memory are counted.
+ */
+int test_find_rule(const struct sframe_section *sec, unsigned long ip,
+		   struct unwind_user_rule *rule);
 
 #endif /* _TEST_UNWIND_ENVIRONMENT_H */

@@ -101,6 +101,8 @@ static void find(const struct sframe_section *sec, bool sound, unsigned long ip)
 	test_reads.count = 0;
 	ret = sframe_find_rule(sec, ip, &rule);
 	FUZZ_CHECK(test_reads.count <= 32 + sec->size / 32);
+	if (sound)
+		test_find_rule(sec, ip, &rule);
 
 	switch (ret) {
 	case 0:

@@ -15,20 +15,20 @@ TEST_F(section, plain)
 	for (i = 0; i < ARRAY_SIZE(plain_fdes); i++) {
 		for (off = 0; off < plain_fdes[i].size; off++) {
 			fre = off < 1 ? 0 : off < 4 ? 1 : off < 30 ? 2 : 3;
-			ASSERT_EQ(0, sframe_find_rule(&self->table.sec,
-						      plain_fdes[i].start + off,
-						      &rule));
+			ASSERT_EQ(0, test_find_rule(&self->table.sec,
+						    plain_fdes[i].start + off,
+						    &rule));
 			EXPECT_TRUE(same_rule(&plain_rules[fre], &rule))
 				TH_LOG("%u: %s", off, show_rule(&rule));
 		}
 	}
 
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT - 1, &rule));
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT + 32, &rule));
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT + 0x3f, &rule));
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT + 0x80, &rule));
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, 0, &rule));
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, ~0UL, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT - 1, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT + 32, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT + 0x3f, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT + 0x80, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, 0, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, ~0UL, &rule));
 }
 
 TEST_F(section, auxiliary_header)
@@ -97,16 +97,16 @@ TEST_F(section, search)
 			 * FREs.
 			 */
 			test_reads.count = 0;
-			ASSERT_EQ(0, sframe_find_rule(&self->table.sec, start, &rule));
+			ASSERT_EQ(0, test_find_rule(&self->table.sec, start, &rule));
 			EXPECT_EQ(8 * i, rule.cfa.off);
 			EXPECT_GE(counts[n] <= 1024 ? 2 : 6, test_reads.count);
 
 			start += fdes[i].size;
-			ASSERT_EQ(0, sframe_find_rule(&self->table.sec, start - 1,
-						      &rule));
+			ASSERT_EQ(0, test_find_rule(&self->table.sec, start - 1,
+						    &rule));
 			EXPECT_EQ(8 * i, rule.cfa.off);
 			EXPECT_EQ(-ENOENT,
-				  sframe_find_rule(&self->table.sec, start, &rule));
+				  test_find_rule(&self->table.sec, start, &rule));
 		}
 
 		free(fdes);
@@ -243,10 +243,10 @@ TEST_F(section, mask)
 	build(self, variant, &fde, 1);
 	ASSERT_EQ(0, sframe_section_init(&self->table.sec));
 	for (off = 0; off < 100; off++) {
-		ASSERT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + off, &rule));
+		ASSERT_EQ(0, test_find_rule(&self->table.sec, TEXT + off, &rule));
 		EXPECT_EQ(off % 16 < 11 ? 8 : 16, rule.cfa.off);
 	}
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT + 100, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT + 100, &rule));
 
 	fde.rep_size = 1;
 	ASSERT_EQ(0, find_one(self, variant, &fde, 99, &rule));

@@ -120,7 +120,7 @@ static inline int find_one(FIXTURE_DATA(section) *self,
 	if (err)
 		return err;
 
-	return sframe_find_rule(&self->table.sec, TEXT + off, rule);
+	return test_find_rule(&self->table.sec, TEXT + off, rule);
 }
 
 /* The same for a function with one FRE. */
