@@ -9,8 +9,9 @@
  * wrong contents yields a wrong rule or none.
  *
  * This is pure code without state, tested on the host: see tools/testing/unwind/.
- * sframe_read() reads all memory. A lookup calls it only a few times, because a call
- * costs as much as decoding some dozens of fields.
+ * sframe_read() reads all memory but FDEs that are searched in kernel memory. A lookup
+ * calls it only a few times, because a call costs as much as decoding some dozens of
+ * fields.
  */
 #include <linux/bitfield.h>
 #include <linux/bits.h>
@@ -155,27 +156,28 @@ static u32 sframe_count_fdes(const struct sframe_section *sec, u32 index, u32 nr
 }
 
 /*
- * Find the last FDE in [@lo, @hi) that starts at or before @addr, in kernel memory. Reads
- * are cheap there, so each reads one FDE. Whatever the comparisons say, also if the CPU
- * mispredicts them, the next FDE to read is in [@lo, @hi).
+ * Find the last FDE in [@lo, @hi), which is not empty, that starts at or before @addr. This is
+ * for kernel memory, where reads are cheap, so each step reads one FDE. If they are not in
+ * order, one of them is found.
  */
 static u32 sframe_search_data(const struct sframe_section *sec, s64 addr, u32 lo, u32 hi)
 {
-	const u8 *fdes = sec->data + sec->fdes;
-	u32 half, nr, size = sframe_fde_size(sec);
+	u32 mid, nr, off, size = sframe_fde_size(sec);
 
-	for (nr = hi - lo; nr > 1; nr -= half) {
-		half = nr / 2;
-		if (sframe_fde_start(sec, lo + half, fdes + (lo + half) * size) <= addr)
-			lo += half;
+	for (nr = hi - lo; nr > 1; nr -= nr / 2) {
+		mid = lo + nr / 2;
+		/* The user controls it. See sframe_read(). */
+		off = array_index_nospec(sec->fdes + mid * size, sec->size - size + 1);
+		if (sframe_fde_start(sec, mid, sec->data + off) <= addr)
+			lo = mid;
 	}
 
 	return lo;
 }
 
 /*
- * Find the last FDE that starts at or before @addr. Read it with some of its
- * neighbours into @buf, which has SFRAME_WINDOW_SIZE bytes, and set @index.
+ * Find the last FDE that starts at or before @addr. Read it, and in user memory some of
+ * its neighbours, into @buf, which has SFRAME_WINDOW_SIZE bytes, and set @index.
  *
  * Returns its position in @buf, counted in FDEs, or a negative error code.
  */

@@ -167,6 +167,7 @@ int callchain_deferred__index_file(struct callchain_deferred *cd, int fd,
 	if (!w.buf)
 		return -ENOMEM;
 
+	callchain_deferred__map_source(cd, source, end);
 	cd->indexed = true;
 	while (!session_done() && pos < end && end - pos >= sizeof(struct perf_event_header)) {
 		struct perf_event_header header;

@@ -112,6 +112,7 @@ struct callchain_deferred {
 
 /* callchain-deferred-source.c */
 int callchain_deferred__add_source(struct callchain_deferred *cd, int fd);
+void callchain_deferred__map_source(struct callchain_deferred *cd, u32 source_idx, u64 size);
 s64 callchain_deferred__add_block(struct callchain_deferred *cd, u32 source_idx,
 				  struct decomp *decomp);
 void callchain_deferred__free_sources(struct callchain_deferred *cd);

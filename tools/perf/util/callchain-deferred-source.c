@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <perf/event.h>
 
@@ -25,6 +28,9 @@ struct source_block {
 /* Either a file, or the decompressed blocks of a file */
 struct source {
 	int			fd;
+	/* The first bytes of the file, mapped, or NULL */
+	const char		*map;
+	u64			map_size;
 	struct source_block	*blocks;
 	size_t			nr_blocks;
 	size_t			max_blocks;
@@ -45,6 +51,31 @@ int callchain_deferred__add_source(struct callchain_deferred *cd, int fd)
 	cd->sources = sources;
 
 	return cd->nr_sources++;
+}
+
+/*
+ * Map the first @size bytes of a file. Records are then copied, without a system call for
+ * each. If this fails, or where addresses are scarce, they are read. If the file shrinks
+ * meanwhile, perf gets SIGBUS, as from the mapping that events are delivered from.
+ */
+void callchain_deferred__map_source(struct callchain_deferred *cd, u32 source_idx, u64 size)
+{
+	struct source *source = &cd->sources[source_idx];
+	struct stat st;
+	void *map;
+
+	/* Nothing after the end of the file may be loaded. */
+	if (BITS_PER_LONG != 64 || fstat(source->fd, &st) || st.st_size <= 0)
+		return;
+
+	size = min(size, (u64)st.st_size);
+
+	map = mmap(NULL, size, PROT_READ, MAP_SHARED, source->fd, 0);
+	if (map == MAP_FAILED)
+		return;
+
+	source->map = map;
+	source->map_size = size;
 }
 
 /* Returns the offset of the block in its source, or a negative error code. */
@@ -80,8 +111,13 @@ s64 callchain_deferred__add_block(struct callchain_deferred *cd, u32 source_idx,
 
 void callchain_deferred__free_sources(struct callchain_deferred *cd)
 {
-	for (u32 i = 0; i < cd->nr_sources; i++)
-		free(cd->sources[i].blocks);
+	for (u32 i = 0; i < cd->nr_sources; i++) {
+		struct source *source = &cd->sources[i];
+
+		if (source->map)
+			munmap((void *)source->map, source->map_size);
+		free(source->blocks);
+	}
 	free(cd->sources);
 }
 
@@ -114,10 +150,23 @@ size_t callchain_deferred__read_at(int fd, void *buf, size_t size, u64 offset)
 	return len;
 }
 
-static bool record__read_file(struct callchain_deferred *cd, int fd, u64 offset)
+/* Returns how many bytes it could read, as callchain_deferred__read_at(). */
+static size_t source__read(const struct source *source, void *buf, size_t size, u64 offset)
+{
+	if (!source->map || offset > source->map_size || size > source->map_size - offset)
+		return callchain_deferred__read_at(source->fd, buf, size, offset);
+
+	memcpy(buf, source->map + offset, size);
+
+	return size;
+}
+
+static bool record__read_file(struct callchain_deferred *cd, const struct source *source,
+			      u64 offset)
 {
 	union perf_event *event = &cd->record.event;
-	size_t len = callchain_deferred__read_at(fd, event, READ_AHEAD, offset);
+	size_t ahead = source->map ? sizeof(event->header) : READ_AHEAD;
+	size_t len = source__read(source, event, ahead, offset);
 
 	if (len < sizeof(event->header))
 		return false;
@@ -128,8 +177,7 @@ static bool record__read_file(struct callchain_deferred *cd, int fd, u64 offset)
 	if (event->header.size > len) {
 		size_t rest = event->header.size - len;
 
-		if (callchain_deferred__read_at(fd, cd->record.buf + len, rest,
-						offset + len) != rest)
+		if (source__read(source, cd->record.buf + len, rest, offset + len) != rest)
 			return false;
 	}
 
@@ -199,7 +247,7 @@ union perf_event *callchain_deferred__read_record(struct callchain_deferred *cd,
 	if (source->nr_blocks)
 		ok = record__read_block(cd, source, offset);
 	else
-		ok = record__read_file(cd, source->fd, offset);
+		ok = record__read_file(cd, source, offset);
 	if (!ok)
 		return NULL;
 

@@ -53,23 +53,30 @@ bool sframe_read(const struct sframe_section *sec, u32 off, void *buf, u32 size)
 	return true;
 }
 
-int test_find_rule(const struct sframe_section *sec, unsigned long ip,
-		   struct unwind_user_rule *rule)
+int test_find_rule_user(const struct sframe_section *sec, unsigned long ip,
+			struct unwind_user_rule *rule)
 {
 	struct sframe_section user = *sec;
-	struct unwind_user_rule other;
-	unsigned int count;
-	int ret, ret_user;
-
-	count = test_reads.count;
-	ret = sframe_find_rule(sec, ip, rule);
-	test_reads.count = count;
+	int ret;
 
 	user.data = NULL;
 	test_user_memory = sec->data;
-	ret_user = sframe_find_rule(&user, ip, &other);
+	ret = sframe_find_rule(&user, ip, rule);
 	test_user_memory = NULL;
 
+	return ret;
+}
+
+int test_find_rule(const struct sframe_section *sec, unsigned long ip,
+		   struct unwind_user_rule *rule)
+{
+	unsigned int count = test_reads.count;
+	struct unwind_user_rule other;
+	int ret, ret_user;
+
+	ret = sframe_find_rule(sec, ip, rule);
+	test_reads.count = count;
+	ret_user = test_find_rule_user(sec, ip, &other);
 	if (ret != ret_user || (!ret && !same_rule(rule, &other))) {
 		fprintf(stderr, "%#lx: %d in kernel memory, %d in user memory\n", ip, ret,
 			ret_user);

@@ -40,4 +40,8 @@ extern unsigned long test_masks;
 int test_find_rule(const struct sframe_section *sec, unsigned long ip,
 		   struct unwind_user_rule *rule);
 
+/* The same, in user memory only */
+int test_find_rule_user(const struct sframe_section *sec, unsigned long ip,
+			struct unwind_user_rule *rule);
+
 #endif /* _TEST_UNWIND_ENVIRONMENT_H */

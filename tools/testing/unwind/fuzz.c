@@ -19,6 +19,7 @@
 
 #include "builder.h"
 #include "environment.h"
+#include "rules.h"
 #include "sframe.h"
 
 /* Number of functions, spread over the section, whose addresses are looked up. */
@@ -89,9 +90,30 @@ static void check_rule(const struct unwind_user_rule *rule)
 	FUZZ_CHECK(rule->ra.base != UNWIND_USER_BASE_SAME);
 }
 
-static void find(const struct sframe_section *sec, bool sound, unsigned long ip)
+/* Start and size of a function, as they are in the section. */
+static u64 function(const struct sframe_section *sec, u32 index, u32 *size)
 {
-	struct unwind_user_rule rule;
+	u32 fde_size = sec->version == SFRAME_VERSION_3 ?
+		       sizeof(struct sframe_fde_v3) : sizeof(struct sframe_fde_v2);
+	u32 off = sec->fdes + index * fde_size;
+	const u8 *fde = sec->data + off;
+	u64 start;
+
+	if (sec->version == SFRAME_VERSION_3) {
+		start = get_unaligned_le64(fde);
+		*size = get_unaligned_le32(fde + sizeof(u64));
+	} else {
+		start = (s32)get_unaligned_le32(fde);
+		*size = get_unaligned_le32(fde + sizeof(u32));
+	}
+
+	return sec->base + start + (sec->pcrel ? off : 0);
+}
+
+/* Returns the result of sframe_find_rule(), in user memory if @user. */
+static int find_in(const struct sframe_section *sec, bool user, bool sound, unsigned long ip,
+		   struct unwind_user_rule *rule)
+{
 	int ret;
 
 	/*
@@ -99,23 +121,46 @@ static void find(const struct sframe_section *sec, bool sound, unsigned long ip)
 	 * which overlap by at most one FRE.
 	 */
 	test_reads.count = 0;
-	ret = sframe_find_rule(sec, ip, &rule);
+	ret = user ? test_find_rule_user(sec, ip, rule) : sframe_find_rule(sec, ip, rule);
 	FUZZ_CHECK(test_reads.count <= 32 + sec->size / 32);
-	if (sound)
-		test_find_rule(sec, ip, &rule);
 
 	switch (ret) {
 	case 0:
-		check_rule(&rule);
+		check_rule(rule);
 		break;
 	case -ENODATA:
-		FUZZ_CHECK(rule.signal && !rule.outermost);
+		FUZZ_CHECK(rule->signal && !rule->outermost);
 		break;
 	default:
 		FUZZ_CHECK(ret == -ENOENT || ret == -EFAULT || ret == -EINVAL);
 		FUZZ_CHECK(ret != -EFAULT || test_reads.fail_at);
 		FUZZ_CHECK(ret != -EINVAL || !sound);
 	}
+
+	return ret;
+}
+
+/* Numbers of this size wrap nowhere. */
+static bool is_small(s64 start)
+{
+	return start > S64_MIN / 2 && start < S64_MAX / 2;
+}
+
+static void find(const struct sframe_section *sec, bool sound, unsigned long ip)
+{
+	struct unwind_user_rule rule, in_user;
+	int ret, ret_user;
+	u32 size;
+
+	ret = find_in(sec, false, sound, ip, &rule);
+	ret_user = find_in(sec, true, sound, ip, &in_user);
+
+	/* In a sound section, functions are in order, so both searches find the same one. */
+	if (!sound || !sec->num_fdes || !is_small(sec->first) ||
+	    !is_small(function(sec, sec->num_fdes - 1, &size) - sec->base))
+		return;
+	FUZZ_CHECK(ret == ret_user);
+	FUZZ_CHECK(ret || same_rule(&rule, &in_user));
 }
 
 /* Is the section sound? If it does not change, no lookup says otherwise. */
@@ -168,26 +213,6 @@ static u32 stretch(u8 *buf, u32 size, u32 row)
 			   &header->fre_len);
 
 	return size + FUZZ_STRETCH_LEN;
-}
-
-/* Start and size of a function, as they are in the section. */
-static u64 function(const struct sframe_section *sec, u32 index, u32 *size)
-{
-	u32 fde_size = sec->version == SFRAME_VERSION_3 ?
-		       sizeof(struct sframe_fde_v3) : sizeof(struct sframe_fde_v2);
-	u32 off = sec->fdes + index * fde_size;
-	const u8 *fde = sec->data + off;
-	u64 start;
-
-	if (sec->version == SFRAME_VERSION_3) {
-		start = get_unaligned_le64(fde);
-		*size = get_unaligned_le32(fde + sizeof(u64));
-	} else {
-		start = (s32)get_unaligned_le32(fde);
-		*size = get_unaligned_le32(fde + sizeof(u32));
-	}
-
-	return sec->base + start + (sec->pcrel ? off : 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -17,12 +17,12 @@ TEST_F(section, overlap)
 
 	build(self, variant, fdes, ARRAY_SIZE(fdes));
 	ASSERT_EQ(0, sframe_section_init(&self->table.sec));
-	EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + 4, &rule));
+	EXPECT_EQ(0, test_find_rule_user(&self->table.sec, TEXT + 4, &rule));
 	EXPECT_TRUE(same_rule(&plain_rules[2], &rule));
-	EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + 0x10, &rule));
+	EXPECT_EQ(0, test_find_rule_user(&self->table.sec, TEXT + 0x10, &rule));
 	EXPECT_TRUE(same_rule(&plain_rules[0], &rule));
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT + 0x20, &rule));
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT + 0x50, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule_user(&self->table.sec, TEXT + 0x20, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule_user(&self->table.sec, TEXT + 0x50, &rule));
 }
 
 /* FDEs in no order, with the flag that says they are in order. */
@@ -46,7 +46,7 @@ TEST_F(section, unsorted)
 	ASSERT_EQ(0, sframe_section_init(&self->table.sec));
 	for (ip = TEXT; ip < TEXT + 0x40 * ARRAY_SIZE(fdes); ip++) {
 		test_reads.count = 0;
-		ret = sframe_find_rule(&self->table.sec, ip, &rule);
+		ret = test_find_rule_user(&self->table.sec, ip, &rule);
 		ASSERT_TRUE(!ret || ret == -ENOENT);
 		EXPECT_GE(2, test_reads.count);
 		found += !ret;
@@ -203,18 +203,18 @@ TEST_F(section, fde_lies)
 
 	/* FREs after the end of their area. */
 	put_unaligned_le32(fre_len, off);
-	EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + 0x60, &rule));
+	EXPECT_EQ(-EINVAL, test_find_rule_user(&self->table.sec, TEXT + 0x60, &rule));
 	put_unaligned_le32(U32_MAX, off);
-	EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + 0x60, &rule));
+	EXPECT_EQ(-EINVAL, test_find_rule_user(&self->table.sec, TEXT + 0x60, &rule));
 	put_unaligned_le32(-(u32)self->table.sec.fres, off);
-	EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + 0x60, &rule));
+	EXPECT_EQ(-EINVAL, test_find_rule_user(&self->table.sec, TEXT + 0x60, &rule));
 
 	/*
 	 * Partly after the end, by each number of bytes: nothing past the end is used.
 	 */
 	for (i = 1; i < 5; i++) {
 		put_unaligned_le32(fre_len - i, off);
-		EXPECT_NE(0, sframe_find_rule(&self->table.sec, TEXT + 0x7f, &rule));
+		EXPECT_NE(0, test_find_rule_user(&self->table.sec, TEXT + 0x7f, &rule));
 	}
 
 	/* More FREs than there are. */
@@ -222,24 +222,24 @@ TEST_F(section, fde_lies)
 	ASSERT_EQ(0, sframe_section_init(&self->table.sec));
 	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
 		put_num_fres(self, variant, 2, numbers[i]);
-		EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + 0x7f,
+		EXPECT_EQ(-EINVAL, test_find_rule_user(&self->table.sec, TEXT + 0x7f,
 						    &rule));
 	}
 	/* More than the header says that all functions have together. */
 	build_plain(self, variant);
 	self->table.header->num_fres = plain_fdes[2].num_fres;
 	ASSERT_EQ(0, sframe_section_init(&self->table.sec));
-	EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + 0x7f, &rule));
+	EXPECT_EQ(0, test_find_rule_user(&self->table.sec, TEXT + 0x7f, &rule));
 	self->table.header->num_fres--;
 	ASSERT_EQ(0, sframe_section_init(&self->table.sec));
-	EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + 0x7f, &rule));
+	EXPECT_EQ(-EINVAL, test_find_rule_user(&self->table.sec, TEXT + 0x7f, &rule));
 
 	/* As many as the header says, but more than there are. */
 	build_plain(self, variant);
 	put_num_fres(self, variant, 2, 5);
 	self->table.header->num_fres = U32_MAX;
 	ASSERT_EQ(0, sframe_section_init(&self->table.sec));
-	EXPECT_EQ(-EINVAL, sframe_find_rule(&self->table.sec, TEXT + 0x7f, &rule));
+	EXPECT_EQ(-EINVAL, test_find_rule_user(&self->table.sec, TEXT + 0x7f, &rule));
 }
 
 /* Set each byte of a section to each value: lookups only return a result. */
@@ -285,7 +285,7 @@ TEST_F(section, unreadable)
 	test_reads = (struct test_reads) {};
 	ASSERT_EQ(0, sframe_section_init(&self->table.sec));
 	init_reads = test_reads.count;
-	ASSERT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + 31, &rule));
+	ASSERT_EQ(0, test_find_rule_user(&self->table.sec, TEXT + 31, &rule));
 	reads = test_reads.count - init_reads;
 	ASSERT_LT(3, reads);
 
@@ -299,10 +299,10 @@ TEST_F(section, unreadable)
 	for (fail_at = 1; fail_at <= reads; fail_at++) {
 		test_reads = (struct test_reads) { .fail_at = fail_at };
 		EXPECT_EQ(-EFAULT,
-			  sframe_find_rule(&self->table.sec, TEXT + 31, &rule));
+			  test_find_rule_user(&self->table.sec, TEXT + 31, &rule));
 	}
 	test_reads = (struct test_reads) { .fail_at = fail_at };
-	EXPECT_EQ(0, sframe_find_rule(&self->table.sec, TEXT + 31, &rule));
+	EXPECT_EQ(0, test_find_rule_user(&self->table.sec, TEXT + 31, &rule));
 }
 
 /* The section changes while it is read: lookups only return a result. */
@@ -326,7 +326,7 @@ TEST_F(section, changing)
 				test_reads = (struct test_reads) {
 					.change_at = change_at, .change = change,
 				};
-				sframe_find_rule(&self->table.sec, ip, &rule);
+				test_find_rule_user(&self->table.sec, ip, &rule);
 				EXPECT_GE(10, test_reads.count);
 			}
 		}
@@ -339,7 +339,7 @@ TEST_F(section, changing)
 		put_unaligned_le64(0, &FDE_V3(&self->table, 0)->start);
 	else
 		put_unaligned_le32(0, &FDE_V2(&self->table, 0)->start);
-	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT, &rule));
+	EXPECT_EQ(-ENOENT, test_find_rule_user(&self->table.sec, TEXT, &rule));
 }
 
 TEST_HARNESS_MAIN

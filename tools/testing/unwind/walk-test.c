@@ -234,6 +234,8 @@ static const struct unwind_user_rule right =
 
 TEST_F(walk, right)
 {
+	unsigned int i;
+
 	frame(RIGHT_RA);
 	EXPECT_WALK(2, right, true);
 	EXPECT_EQ(RIGHT_RA, self->entries[1]);
@@ -258,9 +260,16 @@ TEST_F(walk, right)
 
 		/* Mappings have changed. */
 		memory.stack[SLOT] = RIGHT_RA;
-		test_mm.mm_lock_seq += 2;
-		EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries, MAX));
-		EXPECT_EQ(1, stack_lookups);
+		stack_lookups = 0;
+		code_lookups = 0;
+		for (i = 1; i < 100; i++) {
+			test_mm.mm_lock_seq += 2;
+			EXPECT_EQ(2, unwind_user(&regs, NULL, self->rules, self->entries,
+						 MAX));
+			EXPECT_EQ(i, stack_lookups);
+			EXPECT_EQ(i, code_lookups);
+		}
+		EXPECT_EQ(1, unwind_user_rules_confine(self->rules)->nr_codes);
 	}
 }
 
