@@ -68,7 +68,7 @@ void callchain_deferred__map_source(struct callchain_deferred *cd, u32 source_id
 	if (BITS_PER_LONG != 64 || fstat(source->fd, &st) || st.st_size <= 0)
 		return;
 
-	size = min(size, (u64)st.st_size);
+	size = min_t(u64, size, st.st_size);
 
 	map = mmap(NULL, size, PROT_READ, MAP_SHARED, source->fd, 0);
 	if (map == MAP_FAILED)

@@ -223,7 +223,7 @@ TEST_F(section, fde_lies)
 	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
 		put_num_fres(self, variant, 2, numbers[i]);
 		EXPECT_EQ(-EINVAL, test_find_rule_user(&self->table.sec, TEXT + 0x7f,
-						    &rule));
+						       &rule));
 	}
 	/* More than the header says that all functions have together. */
 	build_plain(self, variant);
