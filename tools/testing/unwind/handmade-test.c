@@ -25,8 +25,8 @@ TEST_F(section, plain)
 
 	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT - 1, &rule));
 	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT + 32, &rule));
-	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT + 0x3f, &rule));
-	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, TEXT + 0x80, &rule));
+	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT + 0x3f, &rule));
+	EXPECT_EQ(-ENOENT, sframe_find_rule(&self->table.sec, TEXT + 0x80, &rule));
 	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, 0, &rule));
 	EXPECT_EQ(-ENOENT, test_find_rule(&self->table.sec, ~0UL, &rule));
 }
