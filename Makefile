@@ -95,11 +95,11 @@ bench: ## what it costs: instruction counts in a guest, write build/bench.txt
 # By name: a BUILD that was given may hold other files.
 BUILT := agreement bare-root bare-root.bare bench bench.txt bisect bpf-test deb demo dwarf-stacks \
 	compilers first-walk ftrace-bytes fuzz-events go-stacks service stress \
-	kselftest-* libdw-agreement linux-base log mutants overhead perf perf-damaged perf-mutants \
+	kselftest-* latency libdw-agreement linux-base log mutants overhead perf perf-damaged perf-mutants \
 	perf-test scale sframe-programs sleeping stock-perf sweep-tables sweep-tables-defer \
 	tables-cost topics trace-cmd tracers unwind-host vdso whole-stacks worst-case \
 	linux/.orc linux/.orc-2.* linux/.debug linux/.fp linux/.off linux/.btf linux/.debian \
-	linux/.package
+	linux/.latency linux/.package
 
 clean: ## remove what was built; build/linux and its commits stay
 	rm -rf --one-file-system $(addprefix $(BUILD)/,$(BUILT))
