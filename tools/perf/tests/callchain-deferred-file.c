@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 
@@ -383,6 +385,50 @@ out:
 	return ret;
 }
 
+/* Records of a file that is larger than what the process may map are read. */
+static int test__deferred_unmapped(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	const u64 limit = 1ULL << 40, size = 2 * limit;
+	struct callchain_deferred *cd = NULL;
+	struct rlimit before, less;
+	struct fake_file file;
+	int ret = TEST_FAIL;
+	void *map;
+
+	/* There, perf maps no file for this. */
+	if (BITS_PER_LONG != 64)
+		return TEST_SKIP;
+
+	if (fake_file__init(&file, SAMPLE_TYPE_TIME, false))
+		return TEST_FAIL;
+
+	getrlimit(RLIMIT_AS, &before);
+	less = before;
+	less.rlim_cur = limit;
+	CHECK("limit", !setrlimit(RLIMIT_AS, &less));
+
+	fake_file__put_record(&file, COOKIE(1), 101, 100, 0x1000);
+	fake_file__put_record(&file, COOKIE(2), 101, 200, 0x2000);
+	fflush(file.fp);
+	CHECK("sparse file", !ftruncate(fileno(file.fp), size));
+	map = mmap(NULL, size, PROT_READ, MAP_SHARED, fileno(file.fp), 0);
+	CHECK("cannot be mapped", map == MAP_FAILED);
+
+	cd = callchain_deferred__new(file.evlist, false);
+	CHECK("new", cd);
+	CHECK("index", !callchain_deferred__index_file(cd, fileno(file.fp), 0, size, NULL, NULL));
+	CHECK("done", !callchain_deferred__index_done(cd));
+	SAMPLE_GETS("first", COOKIE(1), 101, 90, 0x1000);
+	SAMPLE_GETS("last", COOKIE(2), 101, 190, 0x2000);
+	ret = TEST_OK;
+out:
+	setrlimit(RLIMIT_AS, &before);
+	callchain_deferred__delete(cd);
+	fake_file__exit(&file);
+	return ret;
+}
+
 /* A record that never came: is its task in the kernel, or was it lost? */
 static int test__deferred_stats(struct test_suite *test __maybe_unused,
 				int subtest __maybe_unused)
@@ -495,6 +541,7 @@ static struct test_case tests__deferred_file[] = {
 	TEST_CASE("Index", deferred_index),
 	TEST_CASE("Merging, compressed", deferred_compressed),
 	TEST_CASE("Truncated and crafted files", deferred_bad_file),
+	TEST_CASE("Files that cannot be mapped", deferred_unmapped),
 	TEST_CASE("Statistics", deferred_stats),
 	TEST_CASE("User frame without record", deferred_user_ip),
 	{	.name = NULL, }
