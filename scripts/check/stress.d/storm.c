@@ -234,6 +234,7 @@ static void do_ptrace(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		while (getppid() == parent)
 			deeper(12);
+		_exit(0);
 	}
 	if (pid < 0)
 		return;
