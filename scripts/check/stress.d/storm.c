@@ -31,6 +31,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -437,6 +438,9 @@ static void child(unsigned int i, struct shared *shared, uint64_t seed)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(name, sizeof(name), "storm-%s", activity->name);
 	prctl(PR_SET_NAME, name);
+	/* Its stacks are those that are checked. */
+	if (activity->once == do_known)
+		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) - 5);
 	state = seed * 1000 + i;
 	for (;;) {
 		failed = false;
