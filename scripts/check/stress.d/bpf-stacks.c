@@ -71,9 +71,9 @@ int main(int argc, char **argv)
 {
 	struct ring_buffer *ring;
 	struct bpf_object *obj;
-	const struct counts *counts;
+	struct counts counts;
 	struct bpf_map *map;
-	size_t size;
+	__u32 key = 0;
 	time_t end;
 	int ret;
 
@@ -101,9 +101,9 @@ int main(int argc, char **argv)
 		}
 	}
 	map = bpf_object__find_map_by_name(obj, ".bss");
-	counts = map ? bpf_map__initial_value(map, &size) : NULL;
-	if (!counts || size < sizeof(*counts))
+	if (!map || bpf_map__value_size(map) != sizeof(counts) ||
+	    bpf_map_lookup_elem(bpf_map__fd(map), &key, &counts))
 		return 1;
-	printf("%llu taken, %llu without room\n", counts->taken, counts->no_room);
+	printf("%llu taken, %llu without room\n", counts.taken, counts.no_room);
 	return 0;
 }
