@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Takes the user stack of each task that an NMI meets, and sends those of the storm's known
- * program to user space.
+ * Takes the user stack of each task that an NMI interrupts, and sends those of the storm's
+ * known program to user space.
  */
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpf-stacks OBJECT SECONDS HZ: takes user stacks by BPF in NMIs of perf_nmi_pmu, and prints
- * those of the storm's known program as bpftrace prints a map of stacks.
+ * bpf-stacks OBJECT SECONDS HZ: takes user stacks by BPF in NMIs of perf_nmi_pmu. Prints those
+ * of the storm's known program: lines of a tab and an address, then an empty line.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -24,10 +24,9 @@ static int print_stack(void *ctx, void *data, size_t size)
 
 	if (size < sizeof(*stack) || stack->size > (long long)sizeof(stack->ips))
 		return -EINVAL;
-	printf("@[\n");
 	for (i = 0; i < stack->size / (long long)sizeof(stack->ips[0]); i++)
 		printf("\t%llx\n", stack->ips[i]);
-	printf("]: 1\n");
+	printf("\n");
 	return 0;
 }
 
@@ -84,8 +83,10 @@ int main(int argc, char **argv)
 		return 1;
 	ring = ring_buffer__new(bpf_object__find_map_fd_by_name(obj, "stacks"), print_stack, NULL,
 				NULL);
-	if (!ring)
+	if (!ring) {
+		fprintf(stderr, "no ring buffer\n");
 		return 1;
+	}
 	ret = attach(bpf_object__find_program_by_name(obj, "take_stack"), pmu_type(),
 		     atoi(argv[3]));
 	if (!ret) {
@@ -102,8 +103,10 @@ int main(int argc, char **argv)
 	}
 	map = bpf_object__find_map_by_name(obj, ".bss");
 	if (!map || bpf_map__value_size(map) != sizeof(counts) ||
-	    bpf_map_lookup_elem(bpf_map__fd(map), &key, &counts))
+	    bpf_map_lookup_elem(bpf_map__fd(map), &key, &counts)) {
+		fprintf(stderr, "no counts\n");
 		return 1;
+	}
 	printf("%llu taken, %llu without room\n", counts.taken, counts.no_room);
 	return 0;
 }

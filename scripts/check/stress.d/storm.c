@@ -430,6 +430,17 @@ struct shared {
 	uint64_t restarts[ARRAY_SIZE(activities)];
 };
 
+/* The stacks of this process are checked: it must run, and on the CPU that never goes offline. */
+static void be_seen(void)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+	setpriority(PRIO_PROCESS, 0, 0);
+}
+
 static void child(unsigned int i, struct shared *shared, uint64_t seed)
 {
 	const struct activity *activity = &activities[i];
@@ -438,9 +449,8 @@ static void child(unsigned int i, struct shared *shared, uint64_t seed)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(name, sizeof(name), "storm-%s", activity->name);
 	prctl(PR_SET_NAME, name);
-	/* Its stacks are those that are checked: they must be in samples, however busy the rest is. */
 	if (activity->once == do_known)
-		setpriority(PRIO_PROCESS, 0, 0);
+		be_seen();
 	state = seed * 1000 + i;
 	for (;;) {
 		failed = false;
