@@ -36,16 +36,21 @@
  * @tasks
  * ============================ ========================= ============================
  */
+#include <linux/array_size.h>
+#include <linux/capability.h>
 #include <linux/cleanup.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
+#include <linux/cred.h>
 #include <linux/delay.h>
 #include <linux/errno.h>
+#include <linux/hash.h>
 #include <linux/init.h>
 #include <linux/err.h>
 #include <linux/kthread.h>
 #include <linux/memcontrol.h>
+#include <linux/mutex.h>
 #include <linux/ptrace.h>
 #include <linux/refcount.h>
 #include <linux/sched.h>
@@ -54,6 +59,7 @@
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
+#include <linux/uidgid.h>
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
@@ -76,6 +82,14 @@
 
 /* How many jobs run at the same time on a CPU. Others wait for their turn. */
 #define UNWIND_FLUSH_JOBS	16
+
+/*
+ * A user without privileges has one job at a time, so that the jobs of others do not wait
+ * for many. Two users may share a lock.
+ */
+#define UNWIND_FLUSH_USERS_BITS	6
+
+static struct mutex unwind_flush_users[1 << UNWIND_FLUSH_USERS_BITS];
 
 /**
  * struct unwind_flush_job - The work of one unwind_deferred_flush()
@@ -537,31 +551,11 @@ static struct unwind_flush_job *unwind_flush_new(struct unwind_deferred_client *
 	return job;
 }
 
-/**
- * unwind_deferred_flush - Deliver the stacks of tasks that do not run
- * @client:	The client that wants the stacks; it stays registered meanwhile
- * @each:	Visits the tasks. Called twice, in the caller's context
- * @data:	For @each
- * @max:	How many stacks to deliver at most
- * @result:	Receives what became of their requests
- *
- * Each client with a unwind_deferred_client::flush that takes part in a request gets the
- * stack, on the CPU of the request. A task that runs in the kernel is left alone: it
- * delivers its stack itself.
- *
- * Context: Process context, no lock held. Sleeps; a signal ends the wait.
- * Return: 0, -ENOMEM, or -EINTR after a signal.
- */
-int unwind_deferred_flush(struct unwind_deferred_client *client,
-			  unwind_flush_each_fn each, void *data, unsigned int max,
-			  struct unwind_flush_result *result)
+static int unwind_flush(struct unwind_deferred_client *client, unwind_flush_each_fn each,
+			void *data, unsigned int max, struct unwind_flush_result *result)
 {
 	struct unwind_flush_job *job;
 	int ret;
-
-	*result = (struct unwind_flush_result) { };
-	if (!unwind_flush_wq)
-		return -ENOMEM;
 
 	job = unwind_flush_new(client, each, data);
 	if (IS_ERR_OR_NULL(job))
@@ -575,8 +569,52 @@ int unwind_deferred_flush(struct unwind_deferred_client *client,
 	return ret;
 }
 
+/**
+ * unwind_deferred_flush - Deliver the stacks of tasks that do not run
+ * @client:	The client that wants the stacks; it stays registered meanwhile
+ * @each:	Visits the tasks. Called twice, in the caller's context
+ * @data:	For @each
+ * @max:	How many stacks to deliver at most
+ * @result:	Receives what became of their requests
+ *
+ * Each client with a unwind_deferred_client::flush that takes part in a request gets the
+ * stack, on the CPU of the request. A task that runs in the kernel is left alone: it
+ * delivers its stack itself.
+ *
+ * Context: Process context, no lock held. Sleeps; a signal ends the wait. Without
+ *	    CAP_PERFMON, waits until other calls of the same user are done.
+ * Return: 0, -ENOMEM, or -EINTR after a signal.
+ */
+int unwind_deferred_flush(struct unwind_deferred_client *client,
+			  unwind_flush_each_fn each, void *data, unsigned int max,
+			  struct unwind_flush_result *result)
+{
+	u32 user = hash_32(__kuid_val(current_uid()), UNWIND_FLUSH_USERS_BITS);
+	int ret;
+
+	*result = (struct unwind_flush_result) { };
+	if (!unwind_flush_wq)
+		return -ENOMEM;
+
+	if (perfmon_capable())
+		return unwind_flush(client, each, data, max, result);
+
+	ret = mutex_lock_interruptible(&unwind_flush_users[user]);
+	if (ret)
+		return ret;
+
+	ret = unwind_flush(client, each, data, max, result);
+	mutex_unlock(&unwind_flush_users[user]);
+	return ret;
+}
+
 static int __init unwind_flush_init(void)
 {
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(unwind_flush_users); i++)
+		mutex_init(&unwind_flush_users[i]);
+
 	/* A walk may wait for memory to be read in. */
 	unwind_flush_wq = alloc_workqueue("unwind_flush", WQ_CPU_INTENSIVE,
 					  UNWIND_FLUSH_JOBS);

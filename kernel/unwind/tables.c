@@ -113,14 +113,16 @@
 #include <linux/array_size.h>
 #include <linux/cleanup.h>
 #include <linux/fs.h>
-#include <linux/hash.h>
 #include <linux/hashtable.h>
+#include <linux/init.h>
 #include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/random.h>
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/siphash.h>
 #include <linux/time64.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_user_rule.h>
@@ -137,8 +139,9 @@
 #define UNWIND_TABLES_EPOCH	(10 * HZ)
 
 /*
- * Of how many events of the task, and of the CPU, a walk with page faults disabled uses
- * tables. Any task can have many events, and this may be an NMI.
+ * Of how many events of the task, and of the CPU, a walk uses tables if it has page faults
+ * disabled, or is of another task. Any task can have many events, and this may be an NMI,
+ * or a kernel thread that works for others, too.
  */
 #define UNWIND_TABLES_EVENTS	128
 
@@ -146,6 +149,9 @@
 DEFINE_MUTEX(unwind_tables_mutex);
 static DEFINE_HASHTABLE(unwind_tables_by_file, UNWIND_TABLES_HASH_BITS);
 static DEFINE_HASHTABLE(unwind_tables_by_id, UNWIND_TABLES_HASH_BITS);
+
+/* With it, nobody can choose tables that all are in one bucket. */
+static siphash_key_t unwind_tables_secret __ro_after_init;
 
 /* Sources of sets that serve current. Added under the mutex, read under RCU. */
 static LIST_HEAD(unwind_tables_sources);
@@ -219,7 +225,12 @@ unwind_table_only(const struct unwind_table *table)
 static u64 unwind_table_key(const struct unwind_table_file *file,
 			    const struct unwind_user_tables *only)
 {
-	return hash_64(file->ino ^ (u64)file->dev << 32, 64) ^ (unsigned long)only;
+	return siphash_3u64(file->ino, file->dev, (unsigned long)only, &unwind_tables_secret);
+}
+
+static u64 unwind_table_id_key(u64 id)
+{
+	return siphash_1u64(id, &unwind_tables_secret);
 }
 
 /* Find the newest table for @file that serves the tasks of @only, or all if NULL. */
@@ -294,6 +305,7 @@ static void unwind_tables_visit_own(const struct unwind_user_tables *tables,
 static void unwind_tables_visit(struct unwind_tables_visit *visit)
 {
 	const struct unwind_user_tables_source *source;
+	bool few = pagefault_disabled() || current->unwind_info.subject;
 
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "tables may go");
 
@@ -307,7 +319,7 @@ static void unwind_tables_visit(struct unwind_tables_visit *visit)
 	if (READ_ONCE(unwind_tables_own)) {
 		list_for_each_entry_rcu(source, &unwind_tables_sources, entry)
 			source->visit(unwind_user_task(),
-				      pagefault_disabled() ? UNWIND_TABLES_EVENTS : UINT_MAX,
+				      few ? UNWIND_TABLES_EVENTS : UINT_MAX,
 				      unwind_tables_visit_own, visit);
 	}
 
@@ -389,7 +401,8 @@ static struct unwind_table *unwind_table_of_id(u64 id)
 {
 	struct unwind_table *table;
 
-	hash_for_each_possible_rcu(unwind_tables_by_id, table, by_id, id) {
+	hash_for_each_possible_rcu(unwind_tables_by_id, table, by_id,
+				   unwind_table_id_key(id)) {
 		if (table->id == id)
 			return table;
 	}
@@ -505,7 +518,7 @@ void unwind_table_link(struct unwind_table *table,
 	table->owner = tables;
 	table->used = jiffies;
 	list_add(&table->entry, &tables->tables);
-	hash_add_rcu(unwind_tables_by_id, &table->by_id, table->id);
+	hash_add_rcu(unwind_tables_by_id, &table->by_id, unwind_table_id_key(table->id));
 	/* At the head, so that the newest table is found first. */
 	hash_add_rcu(unwind_tables_by_file, &table->by_file,
 		     unwind_table_key(&table->file, unwind_table_only(table)));
@@ -597,3 +610,11 @@ unwind_tables_of_file(const struct unwind_user_tables *tables,
 
 	return NULL;
 }
+
+/* No program can have supplied a table before. */
+static int __init unwind_tables_init(void)
+{
+	get_random_bytes(&unwind_tables_secret, sizeof(unwind_tables_secret));
+	return 0;
+}
+late_initcall(unwind_tables_init);

@@ -435,6 +435,7 @@ static void unwind_user_commit(struct unwind_user_state *state,
 	state->fp_known = caller->fp_known;
 	state->gprs_known = false;
 	state->topmost = rule->signal;
+	state->probed = 0;
 }
 
 /*
@@ -539,6 +540,7 @@ unwind_user_leave_signal(struct unwind_user_state *state,
 	state->gprs_known	= true;
 	state->suspect		= false;
 	state->topmost		= true;
+	state->probed		= 0;
 	state->signals++;
 
 	return UNWIND_USER_FRAME;

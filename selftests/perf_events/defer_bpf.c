@@ -86,6 +86,8 @@ FIXTURE(bpf) {
 	int map;
 	int stacks;
 	int prog;
+	/* Only one hit is counted. */
+	bool refresh;
 	__u64 bp_addr;
 	const void *user_ip;
 	__u64 want[DEPTH];
@@ -188,7 +190,8 @@ static int run(struct __test_metadata *_metadata, FIXTURE_DATA(bpf) *self,
 			   self->prog)) {
 		TH_LOG("%s", strerror(errno));
 	}
-	ASSERT_EQ(0, session_enable(&self->s));
+	ASSERT_EQ(0, self->refresh ? ioctl(self->s.bufs[0].fd, PERF_EVENT_IOC_REFRESH, 1) :
+				     session_enable(&self->s));
 	if (variant->kernel)
 		known_walk_syscall(ID, BITS, __NR_getpgid, 0, 0);
 	else
@@ -285,6 +288,14 @@ TEST_F(bpf, program_without_stack_helper)
 {
 	self->prog = prog_plain();
 	run(_metadata, self, variant, variant->flags);
+}
+
+/* The program gets the last sample before it is counted: no record could follow. */
+TEST_F(bpf, last_of_refresh_is_immediate)
+{
+	self->prog = prog_plain();
+	self->refresh = true;
+	run(_metadata, self, variant, false);
 }
 
 TEST_HARNESS_MAIN

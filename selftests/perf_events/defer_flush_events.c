@@ -731,7 +731,10 @@ TEST_F_TIMEOUT(abi, no_room, 120)
 	ASSERT_EQ(1, write(self->sh->pipe[1], "x", 1));
 	ASSERT_EQ(0, child_wait(pid, &status, 30, NULL));
 	ASSERT_EQ(0, session_finish(&self->s));
-	EXPECT_EQ(records + 1, log_count(&self->s.log, DEFER_RECORD));
+	ASSERT_EQ(records + 1, log_count(&self->s.log, DEFER_RECORD));
+	/* A record of what was lost is in front of it. */
+	EXPECT_LT(0, self->s.log.lost);
+	EXPECT_EQ((unsigned int)pid, log_nth(&self->s.log, DEFER_RECORD, records)->tid);
 }
 
 /* The event of one CPU, which is not the first, gets the stack of a request there. */

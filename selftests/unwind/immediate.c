@@ -43,6 +43,7 @@ FIXTURE(immediate) {
 	int fd;
 	int owner;
 	long sysctl;
+	long contexts;
 	unsigned char table[SFRAME_MAX_SIZE];
 	__u64 want[2 * CHAIN_MAX + 1];
 	unsigned int nr_want;
@@ -78,6 +79,7 @@ FIXTURE_SETUP(immediate)
 	self->fd = -1;
 	self->owner = -1;
 	self->sysctl = -1;
+	self->contexts = -1;
 	if (!why && read_long(SYSCTL, &self->sysctl))
 		why = "no sysctl kernel.unwind_user_immediate";
 	if (why)
@@ -115,6 +117,8 @@ FIXTURE_TEARDOWN(immediate)
 	session_close(&self->s);
 	if (self->sysctl >= 0)
 		EXPECT_EQ(0, write_long(SYSCTL, self->sysctl));
+	if (self->contexts >= 0)
+		EXPECT_EQ(0, write_long(SYSCTL_MAX_CONTEXTS, self->contexts));
 	if (self->owner >= 0) {
 		close(self->owner);
 		image_unmap(&self->m);
@@ -190,6 +194,33 @@ TEST_F(immediate, sysctl)
 				    stack_same(ips, nr, self->misled, 2)) {
 			TH_LOG("sample %u", i);
 		}
+	}
+}
+
+/* If there is no room for the mark in front of the user part, there is no user part. */
+TEST_F(immediate, no_room_for_the_mark)
+{
+	struct perf_event_attr attr = tp_attr(TRACEPOINT_ID(TRACEPOINT), 0);
+	const struct log_item *it;
+	unsigned int i, j;
+
+	/* No event with callchains may exist while it is written. */
+	session_close(&self->s);
+	ASSERT_EQ(0, read_long(SYSCTL_MAX_CONTEXTS, &self->contexts));
+	ASSERT_EQ(0, write_long(SYSCTL_MAX_CONTEXTS, 1)) {
+		TH_LOG("%s", strerror(errno));
+	}
+	ASSERT_EQ(0, session_open(&self->s, &attr, 0, -1, SESSION_PAGES));
+	ASSERT_EQ(0, session_enable(&self->s));
+	for (i = 0; i < 1 + WARM; i++)
+		chain_sample(&self->c);
+	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(1 + WARM, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	for (i = 0; i < 1 + WARM; i++) {
+		it = log_nth(&self->s.log, PERF_RECORD_SAMPLE, i);
+		ASSERT_LT(1, it->nr);
+		for (j = 0; j < it->nr; j++)
+			EXPECT_LT(1ULL << 63, it->ips[j]);
 	}
 }
 

@@ -15,6 +15,7 @@
 #include "tests.h"
 
 #ifdef HAVE_DWARF_SUPPORT
+#include <dwarf.h>
 #include <elf.h>
 
 #include "tests/sframe-cfi-image.h"
@@ -228,6 +229,101 @@ static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
 	return TEST_OK;
 }
 
+#define NOPS_SIZE	SZ_8M
+#define CIE_SIZE	24
+
+/* Each function has a byte of code, and expressions of @len operations that do nothing. */
+static size_t put_expressions(u8 *section, size_t at, u32 func, u32 len, unsigned int nr)
+{
+	const u32 size = 1;
+	u8 *entry = section + at, *p = entry + 2 * sizeof(u32);
+	u32 to_cie = at + sizeof(u32), pcrel = TEXT + func - (EH_FRAME + p - section);
+	u32 entry_len;
+
+	p = mempcpy(p, &pcrel, sizeof(pcrel));
+	p = mempcpy(p, &size, sizeof(size));
+	*p++ = 0;
+	while (nr--) {
+		*p++ = DW_CFA_def_cfa_expression;
+		*p++ = len | 0x80;
+		*p++ = len >> 7 | 0x80;
+		*p++ = len >> 14 | 0x80;
+		*p++ = len >> 21;
+		memset(p, DW_OP_nop, len);
+		p += len;
+	}
+	entry_len = p - entry - sizeof(u32);
+	memcpy(entry, &entry_len, sizeof(u32));
+	memcpy(entry + sizeof(u32), &to_cie, sizeof(u32));
+	return at + sizeof(u32) + entry_len;
+}
+
+static int count_row(const struct sframe_cfi_row *row, void *arg)
+{
+	if (row->frame)
+		++*(unsigned int *)arg;
+	return 0;
+}
+
+/* Returns for how many of @funcs functions libdw is asked. */
+static int count_expressions(unsigned int funcs, u32 len, unsigned int nr)
+{
+	struct sframe_cfi *cfi = NULL;
+	unsigned int i, rows = 0;
+	struct image image;
+	Elf64_Shdr *shdrs;
+	Elf64_Ehdr *ehdr;
+	size_t size;
+	u8 *section;
+	int fd, ret;
+
+	sframe_image__build(&image);
+	ehdr = (void *)image.data;
+	shdrs = (void *)image.data + ehdr->e_shoff;
+	section = calloc(1, NOPS_SIZE + SZ_4K);
+	if (!section)
+		return -ENOMEM;
+	memcpy(section, image.data + shdrs[1].sh_offset, CIE_SIZE);
+	for (i = 0, size = CIE_SIZE; i < funcs; i++)
+		size = put_expressions(section, size, i, len, nr);
+	shdrs[1].sh_offset = sizeof(image.data);
+	shdrs[1].sh_size = size;
+
+	fd = sframe_image__open(&image);
+	ret = fd >= 0 && pwrite(fd, section, size, sizeof(image.data)) == (ssize_t)size ?
+		sframe_cfi__open(fd, &cfi) : -EIO;
+	if (!ret)
+		ret = sframe_cfi__read(cfi) ?: sframe_cfi__walk(cfi, count_row, &rows);
+	if (cfi)
+		sframe_cfi__delete(cfi);
+	if (fd >= 0)
+		close(fd);
+	free(section);
+	pr_debug("%u functions with %u expressions of %u bytes: %d, %u rows\n", funcs, nr, len,
+		 ret, rows);
+	return ret ?: (int)rows;
+}
+
+/* libdw needs much memory for long expressions, and for many. */
+static int test__sframe_cfi_expressions(struct test_suite *test __maybe_unused,
+					int subtest __maybe_unused)
+{
+	long before = peak_memory();
+	int rows;
+
+	TEST_ASSERT_EQUAL("a long expression", count_expressions(1, NOPS_SIZE - SZ_4K, 1), 0);
+	pr_debug("%ld KiB\n", peak_memory() - before);
+	TEST_ASSERT_VAL("no more memory", peak_memory() - before < MEMORY_MAX);
+
+	TEST_ASSERT_EQUAL("the longest", count_expressions(1, 256, 1), 1);
+	TEST_ASSERT_EQUAL("a longer one", count_expressions(1, 257, 1), 0);
+
+	rows = count_expressions(TEXT_SIZE, 256, 7);
+	TEST_ASSERT_VAL("many", rows > 1000 && rows < 2000);
+
+	return TEST_OK;
+}
+
 /* More entries than the largest programs have; each is a copy of the first CIE. */
 #define MANY_SIZE	SZ_64M
 
@@ -298,6 +394,12 @@ static int test__sframe_cfi_hidden(struct test_suite *test __maybe_unused,
 	return TEST_SKIP;
 }
 
+static int test__sframe_cfi_expressions(struct test_suite *test __maybe_unused,
+					int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
 static int test__sframe_cfi_many(struct test_suite *test __maybe_unused,
 				 int subtest __maybe_unused)
 {
@@ -310,6 +412,7 @@ static struct test_case tests__sframe_hostile[] = {
 	TEST_CASE_REASON("Damaged files", sframe_cfi_damaged, "not built with libdw"),
 	TEST_CASE_REASON("Files with holes", sframe_cfi_holes, "not built with libdw"),
 	TEST_CASE_REASON("Hidden instructions", sframe_cfi_hidden, "not built with libdw"),
+	TEST_CASE_REASON("Expressions", sframe_cfi_expressions, "not built with libdw"),
 	TEST_CASE_REASON("Many functions", sframe_cfi_many, "not built with libdw"),
 	{	.name = NULL, }
 };

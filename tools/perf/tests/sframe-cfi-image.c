@@ -491,7 +491,7 @@ void sframe_image__build_unread(struct image *image)
 			.sh_size = UNREAD_CODE_SIZE, .sh_addralign = 1,
 		},
 	};
-	size_t eh_frame, cie, no_cie, bad_cie;
+	size_t eh_frame, cie, no_cie, bad_cie, long_cie;
 
 	begin_image(image);
 
@@ -502,6 +502,7 @@ void sframe_image__build_unread(struct image *image)
 	image->data[bad_cie + program] = 0x3f;
 	no_cie = put_cie(image, "zR");
 	image->data[no_cie + version] = 99;
+	long_cie = put_cie(image, "zRSSSSSSSSSSSSSS");
 
 	/* Good, but the first one starts before the code. */
 	put_plain_fde(image, eh_frame, cie, TEXT - 0x10, 0x20);
@@ -509,10 +510,14 @@ void sframe_image__build_unread(struct image *image)
 	/* The second one is within the first one. */
 	put_plain_fde(image, eh_frame, cie, TEXT + 0x20, 0x40);
 	put_plain_fde(image, eh_frame, cie, TEXT + 0x40, 0x10);
-	/* A huge register number; an invalid instruction in the CIE; no valid CIE. */
+	/*
+	 * A huge register number; an invalid instruction in the CIE; no valid CIE; one
+	 * whose augmentation is too long.
+	 */
 	put_hostile_fde(image, eh_frame, cie, TEXT + 0x80, 0x08);
 	put_plain_fde(image, eh_frame, bad_cie, TEXT + 0x90, 0x04);
 	put_plain_fde(image, eh_frame, no_cie, TEXT + 0xa0, 0x02);
+	put_plain_fde(image, eh_frame, long_cie, TEXT + 0xa8, 0x02);
 	/*
 	 * After a terminator: a reader that begins at the start of the section stops
 	 * there.

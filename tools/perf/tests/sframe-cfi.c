@@ -112,7 +112,7 @@ static int test__sframe_cfi_check(struct test_suite *test __maybe_unused,
 		.same		= 0x10 + 0x10,
 		.missing	= 0x10 + 0x30 + 0x08 + 0x04 + 0x01 + 0x100,
 		.unread		= 0x10 + 0x30 + 0x08 + 0x04 + 0x01 + 0x100,
-		.unreadable	= 1,
+		.unreadable	= 2,
 	};
 	/* No table can be made of it. */
 	const struct sframe_check of_hidden = {

@@ -185,6 +185,77 @@ static const struct test_code codes[] = {
 		.rows = "",
 	},
 	{
+		.name = "a double beside the frame pointer",
+		CODE(
+		     /* 00: push %rbp */
+		     0x55,
+		     /* 01: mov %edi,%ebp */
+		     0x89, 0xfd,
+		     /* 03: sub $0x10,%rsp */
+		     0x48, 0x83, 0xec, 0x10,
+		     /* 07: movsd %xmm0,0x8(%rsp) */
+		     0xf2, 0x0f, 0x11, 0x44, 0x24, 0x08,
+		     /* 0d: add $0x10,%rsp */
+		     0x48, 0x83, 0xc4, 0x10,
+		     /* 11: pop %rbp */
+		     0x5d,
+		     /* 12: ret */
+		     0xc3),
+		.entries = { SYMBOL(0x00) },
+		.nr_entries = 1,
+		.rows = "00-01 rsp+8, same\n"
+			"01-03 rsp+16, same\n"
+			"03-07 rsp+16, cfa-16\n"
+			"07-11 rsp+32, cfa-16\n"
+			"11-12 rsp+16, cfa-16\n"
+			"12-13 rsp+8, same\n",
+	},
+	{
+		.name = "a call overwrites the frame pointer",
+		CODE(
+		     /* 00: push %rbx */
+		     0x53,
+		     /* 01: push %rbp */
+		     0x55,
+		     /* 02: pop %rbx */
+		     0x5b,
+		     /* 03: mov %edi,%ebp */
+		     0x89, 0xfd,
+		     /* 05: call 0f */
+		     0xe8, 0x05, 0x00, 0x00, 0x00,
+		     /* 0a: mov %rbx,%rbp */
+		     0x48, 0x89, 0xdd,
+		     /* 0d: pop %rbx */
+		     0x5b,
+		     /* 0e: ret */
+		     0xc3,
+		     /* 0f: ret */
+		     0xc3),
+		.entries = { SYMBOL(0x00) },
+		.nr_entries = 1,
+		.rows = "00-01 rsp+8, same\n"
+			"01-02 rsp+16, same\n"
+			"02-03 rsp+24, same\n"
+			"03-05 rsp+16, same\n"
+			"0a-0d rsp+16, rbx\n"
+			"0d-0e rsp+16, same\n"
+			"0e-0f rsp+8, same\n"
+			"0f-10 rsp+8, same\n",
+	},
+	{
+		.name = "a reserved opcode with an operand",
+		CODE(
+		     /* 00: an instruction without a name, in 3 bytes */
+		     0x0f, 0x1d, 0xc3,
+		     /* 03: add $0x8,%rsp */
+		     0x48, 0x83, 0xc4, 0x08,
+		     /* 07: ret */
+		     0xc3),
+		.entries = { SYMBOL(0x00) },
+		.nr_entries = 1,
+		.rows = "",
+	},
+	{
 		.name = "a local function changes rbp",
 		CODE(
 		     /* 00: sub $0x8,%rsp */

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <elfutils/libdw.h>
 #include <gelf.h>
+#include <linux/bits.h>
 #include <linux/types.h>
 
 #include "util/build-id.h"
@@ -17,13 +18,25 @@
 struct sframe_ranges;
 struct sframe_segment;
 
+/*
+ * A program of 76 MB has 93000 functions, so this is enough for more than a gigabyte.
+ * An entry takes at most 48 bytes of memory, so this limits them to 96 MiB.
+ */
+#define SFRAME_CFI_ENTRIES_MAX	BIT_ULL(21)
+
+/*
+ * Longest augmentation of a CIE, with its NUL. It may be read for each FDE. The longest
+ * that compilers write is "zPLRSB".
+ */
+#define SFRAME_AUGMENTATION_MAX	16
+
 /**
  * struct sframe_cfi_cie - A CIE, the common part of FDEs
  * @off:	Its offset in the section
  * @valid:	It is valid
  * @encoding:	Encoding of addresses
  * @augmented:	Its FDEs have more data before their programs
- * @len:	Length of its own program
+ * @cost:	What its own program costs, see SFRAME_CFI_WORK_MAX
  * @states:	Number of states that are still remembered at the end of its program
  */
 struct sframe_cfi_cie {
@@ -31,7 +44,7 @@ struct sframe_cfi_cie {
 	bool		valid;
 	u8		encoding;
 	bool		augmented;
-	u64		len;
+	u64		cost;
 	u32		states;
 };
 
@@ -98,6 +111,7 @@ struct sframe_cfi_fde {
  * @nr_fdes:	Number of functions
  * @room_fdes:	Number of functions that fit
  * @work:	Work of libdw for the functions so far, see SFRAME_CFI_WORK_MAX
+ * @exprs:	Bytes of expressions so far, see SFRAME_CFI_EXPRS_MAX
  * @code:	Bytes of code
  * @dev:	Device of the file
  * @ino:	Inode number of the file
@@ -121,6 +135,7 @@ struct sframe_cfi {
 	size_t				nr_fdes;
 	size_t				room_fdes;
 	u64				work;
+	u64				exprs;
 	u64				code;
 	u64				dev;
 	u64				ino;
@@ -142,8 +157,8 @@ bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size);
 bool sframe_cfi__clip(const struct sframe_cfi *cfi, u64 *start, u64 *end);
 
 /* sframe-cfi-vet.c */
-bool sframe_cfi__sane(const u8 *start, const u8 *end, u8 encoding,
-		      u32 *states, u64 *rows);
+bool sframe_cfi__sane(struct sframe_cfi *cfi, const u8 *start, const u8 *end, u8 encoding,
+		      u32 *states, u64 *rows, u64 *cost);
 
 /* sframe-cfi-image.c */
 int sframe_cfi__open_source(struct sframe_cfi *cfi, u8 which);

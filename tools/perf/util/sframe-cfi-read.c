@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <linux/bits.h>
 #include <linux/kernel.h>
 
@@ -14,21 +15,16 @@
 
 /*
  * For each row libdw runs the program of the function from its start. So the work
- * for a function is the length of its program times the number of its rows. The
+ * for a function is the cost of its program times the number of its rows. The
  * whole CFI of a compiler needs almost 2^28 of this work, which takes a quarter of a
  * second.
  */
 #define SFRAME_CFI_WORK_MAX	BIT_ULL(32)
 
-/*
- * A program of 76 MB has 93000 functions, so this is enough for more than a gigabyte.
- * An entry takes at most 48 bytes of memory, so this limits them to 96 MiB.
- */
-#define SFRAME_CFI_ENTRIES_MAX	BIT_ULL(21)
-
-static int sframe_cfi__add_cie(struct sframe_cfi_source *source, const Dwarf_CIE *raw,
+static int sframe_cfi__add_cie(struct sframe_cfi *cfi, u8 which, const Dwarf_CIE *raw,
 			       Dwarf_Off off)
 {
+	struct sframe_cfi_source *source = &cfi->source[which];
 	struct sframe_cursor cursor;
 	struct sframe_cfi_cie *cie;
 	const char *letter;
@@ -43,8 +39,10 @@ static int sframe_cfi__add_cie(struct sframe_cfi_source *source, const Dwarf_CIE
 	cie = &source->cies[source->nr_cies++];
 	*cie = (struct sframe_cfi_cie) { .off = off, .encoding = DW_EH_PE_absptr, };
 
-	/* Without 'z' the length of the data is unknown, so accept no data. */
 	letter = raw->augmentation;
+	if (strlen(letter) >= SFRAME_AUGMENTATION_MAX)
+		return 0;
+	/* Without 'z' the length of the data is unknown, so accept no data. */
 	if (*letter == 'z') {
 		cie->augmented = true;
 		letter++;
@@ -77,11 +75,10 @@ static int sframe_cfi__add_cie(struct sframe_cfi_source *source, const Dwarf_CIE
 		}
 	}
 
-	cie->len = raw->initial_instructions_end - raw->initial_instructions;
 	cie->valid = !cursor.bad &&
-		     sframe_cfi__sane(raw->initial_instructions,
+		     sframe_cfi__sane(cfi, raw->initial_instructions,
 				      raw->initial_instructions_end,
-				      cie->encoding, &cie->states, &rows);
+				      cie->encoding, &cie->states, &rows, &cie->cost);
 	return 0;
 }
 
@@ -128,8 +125,8 @@ static int sframe_cfi__decode_fde(struct sframe_cfi *cfi, u8 which, Dwarf_Off of
 	struct sframe_cursor cursor = { .at = raw->start, .end = raw->end };
 	const u8 *first = source->data->d_buf;
 	struct sframe_cfi_fde fde = { .off = off, .source = which };
+	u64 size, work, rows = 1, cost = cie->cost + 1;
 	u32 states = cie->states;
-	u64 size, work, rows = 1;
 
 	fde.start = sframe_cursor__encoded(&cursor, cie->encoding,
 					   source->addr + (raw->start - first));
@@ -149,11 +146,12 @@ static int sframe_cfi__decode_fde(struct sframe_cfi *cfi, u8 which, Dwarf_Off of
 		sframe_cursor__skip(&cursor, sframe_cursor__uleb128(&cursor));
 
 	fde.damaged = cursor.bad ||
-		      !sframe_cfi__sane(cursor.at, cursor.end, cie->encoding, &states, &rows);
+		      !sframe_cfi__sane(cfi, cursor.at, cursor.end, cie->encoding, &states,
+					&rows, &cost);
 
 	/* libdw is not asked for rows beyond the function. */
 	rows = min(rows, fde.end - fde.start);
-	work = rows * (cie->len + (cursor.end - cursor.at) + 1);
+	work = rows * cost;
 	if (cfi->work + work > SFRAME_CFI_WORK_MAX)
 		fde.damaged = true;
 	else if (!fde.damaged)
@@ -189,7 +187,7 @@ static int sframe_cfi__read_source(struct sframe_cfi *cfi, u8 which)
 			continue;
 
 		if (dwarf_cfi_cie_p(&raw)) {
-			ret = sframe_cfi__add_cie(source, &raw.cie, off);
+			ret = sframe_cfi__add_cie(cfi, which, &raw.cie, off);
 			if (ret)
 				return ret;
 			continue;

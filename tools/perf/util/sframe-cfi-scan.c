@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Finds the code that all CFI of a file describes, not only CFI that libdw gets */
 #include <dwarf.h>
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <linux/kernel.h>
@@ -48,6 +49,16 @@ static bool sframe_cie__encoding(const Dwarf_CIE *raw, u8 *encoding)
 	return true;
 }
 
+static bool sframe_cie__is_short(const struct sframe_cfi_source *source,
+				 const struct sframe_entry *entry)
+{
+	/* The version is in front of it. */
+	u64 off = entry->id + entry->id_size + sizeof(u8);
+	size_t room = min(entry->end - off, (u64)SFRAME_AUGMENTATION_MAX);
+
+	return strnlen(source->data->d_buf + off, room) < room;
+}
+
 /* Gets the addresses that an FDE describes. Its program does not matter. */
 static bool sframe_cfi__find_range(struct sframe_cfi *cfi, u8 which, const Dwarf_FDE *raw,
 				   struct sframe_segment *range)
@@ -63,6 +74,7 @@ static bool sframe_cfi__find_range(struct sframe_cfi *cfi, u8 which, const Dwarf
 
 	/* libdw does not check for an offset beyond the section. */
 	if (!sframe_entry__find(source->data, raw->CIE_pointer, &entry) ||
+	    !sframe_cie__is_short(source, &entry) ||
 	    dwarf_next_cfi(e_ident, source->data, source->eh, raw->CIE_pointer, &next, &cie) ||
 	    !dwarf_cfi_cie_p(&cie) || !sframe_cie__encoding(&cie.cie, &encoding))
 		return false;
@@ -112,6 +124,11 @@ static int sframe_cfi__scan_source(struct sframe_cfi *cfi, u8 which,
 
 	/* If there is no room for a length, the rest is padding. */
 	for (off = 0; data->d_size - off >= sizeof(u32); off = entry.end) {
+		if (cfi->stop && cfi->stop(cfi->stop_arg))
+			return -EINTR;
+		if (described->nr >= SFRAME_CFI_ENTRIES_MAX)
+			return -EFBIG;
+
 		if (!sframe_entry__find(data, off, &entry)) {
 			if (get_unaligned_le32(data->d_buf + off)) {
 				++*unreadable;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <linux/kernel.h>
+#include <linux/sizes.h>
 #include <linux/zalloc.h>
 
 #include "util/sframe.h"
@@ -45,6 +46,9 @@ static bool sframe_rule__leads_to(const struct sframe_rule *rule,
 		sframe_loc__eval(&rule->fp, cfa, SFRAME_AMD64_FP) == frame->fp);
 }
 
+/* Only the procedure linkage table has such addresses. There are few large ones. */
+#define SFRAME_CHECK_ALONE_MAX	SZ_4M
+
 /**
  * struct sframe_comparison - A comparison of a table with CFI
  * @reader:	Table
@@ -54,6 +58,7 @@ static bool sframe_rule__leads_to(const struct sframe_rule *rule,
  * @check:	Result
  * @next:	End of the addresses that were compared so far
  * @logged:	Number of differences that were printed
+ * @alone:	Addresses that were looked at one by one
  */
 struct sframe_comparison {
 	struct sframe_reader	reader;
@@ -63,6 +68,7 @@ struct sframe_comparison {
 	struct sframe_check	*check;
 	u64			next;
 	u32			logged;
+	u64			alone;
 };
 
 static void sframe_comparison__log(struct sframe_comparison *comparison, u64 start, u64 end,
@@ -165,11 +171,13 @@ static int sframe_comparison__row(const struct sframe_cfi_row *row, void *arg)
 		return ret;
 	comparison->next = row->end;
 
-	if (!row->frame)
+	each = row->frame && sframe_eval__depends_on_ip(row->frame);
+	if (each)
+		comparison->alone += row->end - row->start;
+	if (!row->frame || (each && comparison->alone > SFRAME_CHECK_ALONE_MAX))
 		return sframe_comparison__gap(comparison, row->start, row->end);
 
 	check->described += row->end - row->start;
-	each = sframe_eval__depends_on_ip(row->frame);
 
 	for (addr = row->start; addr < row->end; addr = end) {
 		end = row->end;

@@ -116,6 +116,23 @@ static bool xop(struct sframe_op *op, u64 addr, const u8 *bytes, size_t size)
 	return op->kind != OP_BAD;
 }
 
+/* Two-byte opcodes that need no ModRM byte */
+static bool has_no_modrm(const struct decoder *d)
+{
+	if (d->map != 1)
+		return false;
+	if (d->vex)
+		return d->code == 0x77;
+
+	switch (d->code) {
+	case 0x05: case 0x0b: case 0x0e: case 0x31: case 0x33: case 0x77: case 0x80 ... 0x8f:
+	case 0xa0 ... 0xa2: case 0xa8: case 0xa9: case 0xc8 ... 0xcf: case 0xff:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /**
  * sframe_op__decode - Decode one instruction
  * @op:		Its effects
@@ -175,7 +192,7 @@ bool sframe_op__decode(struct sframe_op *op, u64 addr, const u8 *bytes, size_t s
 			insn.opcode.bytes[1] == 0x38 ? 2 : 3;
 	}
 	/* The kernel's table gives no attribute to opcodes that it does not know. */
-	if ((d.vex || d.map >= 2) && !insn.modrm.nbytes && !(d.map == 1 && d.code == 0x77))
+	if ((d.vex || d.map) && !insn.modrm.nbytes && !has_no_modrm(&d))
 		return false;
 	d.size = d.w ? 8 : d.p66 ? 2 : 4;
 	if (insn.modrm.nbytes) {

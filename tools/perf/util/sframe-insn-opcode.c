@@ -358,8 +358,16 @@ bool sframe_decoder__two_byte(struct decoder *d, u64 next)
 	case 0x19 ... 0x1d: case 0x1f:
 		d->op->memory = false;
 		return set_kind(d, OP_NOP, NO_REG, NO_REG);
-	case 0x11: case 0x13: case 0x17: case 0x29: case 0x2b: case 0x7f: case 0xd6: case 0xe7:
+	case 0x11: case 0x2b:
+		return write_vector_rm(d, d->pf2 ? 8 : d->pf3 ? 4 : 16);
+	case 0x13: case 0x17: case 0xd6:
+		return write_vector_rm(d, 8);
+	case 0x29:
 		return write_vector_rm(d, 16);
+	case 0x7f:
+		return write_vector_rm(d, d->p66 || d->pf3 ? 16 : 8);
+	case 0xe7:
+		return write_vector_rm(d, d->p66 ? 16 : 8);
 	case 0x2c: case 0x2d:
 		return !scalar || write_reg(d, 8);
 	case 0x31: case 0x33:

@@ -34,14 +34,16 @@ static void note_memory(struct sframe_flow *f, const struct sframe_op *op,
 	}
 }
 
-/* The callee's unwinding ends here. It gives the values of rsp and perhaps of rbp only. */
+/*
+ * The callee's unwinding ends here. It gives the values of rsp and perhaps of rbp only. What is
+ * below rsp, the callee and its return address overwrite.
+ */
 static bool call_rule(struct sframe_flow *f, const struct sframe_op *op,
 		      const struct sframe_insn_state *st, struct sframe_insn_rule *rule)
 {
 	struct sframe_insn_state known = *st;
 	u64 target = op->kind == OP_CALL ? op->imm : 0;
 	u32 saved = ABI_SAVED, index;
-	int i;
 
 	if (op->kind == OP_CALL_ANY && op->src < 16 && st->reg[op->src].kind == VAL_CONST)
 		target = st->reg[op->src].v;
@@ -50,10 +52,7 @@ static bool call_rule(struct sframe_flow *f, const struct sframe_op *op,
 		if (index != NO_FUNC && FUNC(f->a, index)->status == FUNC_DONE)
 			saved = FUNC(f->a, index)->saved;
 	}
-	for (i = 0; i < 16; i++) {
-		if (i != RSP && (i != RBP || !(saved & BIT_OF(RBP))))
-			known.reg[i] = sframe_value__new(VAL_UNKNOWN, 0);
-	}
+	sframe_state__call(&known, saved & BIT_OF(RBP), 0, 0);
 	return sframe_state__rule(&known, rule, f->lax);
 }
 

@@ -17,6 +17,9 @@
 /* Rows of all functions together. libx265 has a tenth of that. */
 #define MAX_ROWS	SZ_1M
 
+/* Functions that functions rely on, or wait for. Copies of code have the same ones. */
+#define MAX_PAIRS	SZ_4M
+
 /* May this function keep its instructions? */
 static bool fits(struct sframe_analysis *a, bool strict)
 {
@@ -109,6 +112,10 @@ static bool add_pairs(struct sframe_analysis *a, u32 func)
 	for (i = 0; i < deps->nr; i++) {
 		if (FUNC(a, dep[i])->status == FUNC_FAILED)
 			continue;
+		if (a->pairs.nr == MAX_PAIRS) {
+			a->exhausted = true;
+			return true;
+		}
 		pair = sframe_vec__add(&a->pairs, sizeof(*pair));
 		if (!pair)
 			return false;
@@ -182,6 +189,10 @@ int sframe_analysis__solve(struct sframe_analysis *a, u32 func)
 
 			if (FUNC(a, dep)->status != FUNC_NEW)
 				continue;
+			if (stack.nr == MAX_PAIRS) {
+				a->exhausted = true;
+				break;
+			}
 			item = sframe_vec__add(&stack, sizeof(*item));
 			if (!item) {
 				a->err = -ENOMEM;

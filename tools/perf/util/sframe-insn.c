@@ -11,12 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <linux/bits.h>
 #include <linux/kernel.h>
 
 #include "util/sframe-insn-internal.h"
 
 /* How many steps are made between two questions whether to give up */
 #define STEPS_TO_STOP	4096
+
+/*
+ * A function takes about 60 bytes. The addresses in ELF tables are at most half as many:
+ * SFRAME_CODE_ENTRIES_MAX.
+ */
+#define FUNCS_MAX	BIT(21)
 
 void *sframe_vec__add(struct sframe_vec *vec, size_t size)
 {
@@ -151,6 +158,10 @@ u32 sframe_analysis__func(struct sframe_analysis *a, u64 addr, enum sframe_insn_
 		return NO_FUNC;
 	slot = hash_slot(a, addr);
 	if (!*slot) {
+		if (a->func.nr == FUNCS_MAX) {
+			a->exhausted = true;
+			return NO_FUNC;
+		}
 		func = sframe_vec__add(&a->func, sizeof(*func));
 		if (!func)
 			return NO_FUNC;
@@ -280,8 +291,8 @@ static void release(struct sframe_analysis *a)
  * @arg:	Its argument
  * @stats:	Gets figures
  *
- * If @in does not allow for enough steps, there are no rows: a function that was not analysed
- * could lead to code that was, with another frame.
+ * If @in does not allow for enough steps, or the code calls more than FUNCS_MAX functions, there
+ * are no rows: a function that was not analysed could lead to code that was, with another frame.
  *
  * Return: 0; -ENOMEM; -EINTR - @in->stop() returned true; the value of @fn that is not 0.
  */
@@ -312,6 +323,9 @@ int sframe_insn__analyse(const struct sframe_insn_input *in, sframe_insn_row_fn 
 		err = sframe_analysis__drop_weak(&a);
 	if (!err)
 		err = a.err;
+	/* Of these, there was more memory. */
+	if (a.func.nr == FUNCS_MAX && err == -ENOMEM)
+		err = 0;
 	if (!err && !a.exhausted)
 		err = sframe_analysis__rows(&a, fn, arg);
 	if (!err) {

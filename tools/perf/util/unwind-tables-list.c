@@ -19,6 +19,7 @@
 
 /* Samples are looked up in at most this many mappings of waiting files. */
 #define MAX_MAPPINGS	(4 * MAX_FILES)
+#define MAX_PROCESS_MAPPINGS	1024
 
 /* The file with the instruction counts more than other files of the same process. */
 #define NEED_IP		16
@@ -225,13 +226,17 @@ void unwind_tables__add_place(struct unwind_tables *tables, struct unwind_tables
 			      pid_t pid, u64 start, u64 end)
 {
 	struct unwind_tables_mapping *mapping, *next = NULL;
+	unsigned int nr = 0;
 
 	if (!tables->need || file->state != FILE_WAITS || tables->nr_mappings == MAX_MAPPINGS)
 		return;
 
 	hashmap__find(tables->by_pid, pid, &next);
+	/* Each sample of the process goes through them. */
 	for (mapping = next; mapping; mapping = mapping->next) {
 		if (mapping->file == file && mapping->start == start && mapping->end == end)
+			return;
+		if (++nr == MAX_PROCESS_MAPPINGS)
 			return;
 	}
 

@@ -216,6 +216,7 @@ static struct pt_regs *syscall_regs(const struct pt_regs *regs, unsigned int whe
 {
 	struct pt_regs *user = task_pt_regs(current);
 	unsigned long sp = regs->sp;
+	struct stack_info info;
 
 	*copy = *regs;
 	copy->orig_ax	= regs->ax;
@@ -249,7 +250,7 @@ static struct pt_regs *syscall_regs(const struct pt_regs *regs, unsigned int whe
 
 	case USER_REGS_SYSENTER:
 		/* SYSENTER has loaded sp with the top of the entry stack. */
-		if (sp & (PAGE_SIZE - 1))
+		if (in_entry_stack((unsigned long *)sp, &info))
 			copy->orig_ax = *(unsigned long *)sp;
 		fallthrough;
 	case USER_REGS_SYSENTER_PUSH:

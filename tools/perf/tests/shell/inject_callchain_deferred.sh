@@ -82,6 +82,26 @@ test_merge() {
   fi
 }
 
+# A map whose first frame is in a later record precedes the sample all the same.
+test_build_ids() {
+  local style input
+
+  for style in -b --mmap2-buildids
+  do
+    for input in file pipe
+    do
+      perf inject "${style}" -i "${dir}/${input}" > "${dir}/out" 2> "${dir}/log"
+      perf script -i "${dir}/${input}" -F comm,tid,time,ip,dso > "${dir}/expected" 2> /dev/null
+      perf script -i "${dir}/out" -F comm,tid,time,ip,dso > "${dir}/script" 2> /dev/null
+      if ! grep -q '(/deferred/program)' "${dir}/expected" ||
+         ! cmp "${dir}/expected" "${dir}/script"
+      then
+        fail "${style} of a ${input}: not the same maps"
+      fi
+    done
+  done
+}
+
 # A callchain that would make the record too large is cut, and perf reports it.
 test_too_large() {
   generate --samples 3 --waiting 1 --depth 8183 "${dir}/file"
@@ -110,6 +130,7 @@ test_options() {
 
 test_merge 0
 test_merge 7
+test_build_ids
 test_too_large
 test_options
 

@@ -70,6 +70,34 @@ test_top_options() {
   fi
 }
 
+shows_symbols_of() {
+  grep -q "%.*\[$1\] " "${dir}/top"
+}
+
+# Samples that are not shown do not keep others from being shown.
+test_top_hides() {
+  local option shown keys
+
+  exec {keys}<> "${dir}/keys"
+  for option in -U -K
+  do
+    shown=k
+    [ "${option}" = -U ] || shown=.
+    dd if=/dev/zero of=/dev/null bs=1 2> /dev/null &
+    pids="${pids} $!"
+    perf top --stdio -d 1 -e cpu-clock -F 199 "${option}" --call-graph fp,defer -p $! \
+      <&"${keys}" > "${dir}/top" 2> "${dir}/log" &
+    pids="${pids} $!"
+    if ! wait_for 60 shows_symbols_of "${shown}" || grep -q 'failed to process' "${dir}/log"
+    then
+      cat "${dir}/log"
+      head -n 40 "${dir}/top"
+      fail "top ${option}: does not show the others"
+    fi
+    stop_tasks
+  done
+}
+
 # Two loops on one CPU preempt each other.
 test_trace() {
   local all own whole
@@ -135,6 +163,7 @@ test_trace_syscalls() {
 callchain_deferred_supported
 test_top_options
 test_top
+test_top_hides
 if has libtraceevent && [ "$(id -u)" = 0 ]
 then
   test_trace

@@ -253,6 +253,25 @@ EOF
   echo "damaged attr: refused"
 }
 
+# A file that ends within an event, whose data do not begin in the first page
+test_cut() {
+  "${PYTHON}" - "${dir}/file" > "${dir}/cut" <<EOF
+import struct, sys
+data = open(sys.argv[1], 'rb').read()
+offset, = struct.unpack_from('=Q', data, 40)
+# Without features, which would be at the end
+header = data[:40] + struct.pack('=Q', offset + 8192) + data[48:72] + bytes(32) + data[104:offset]
+sys.stdout.buffer.write((header + bytes(8192) + data[offset:])[:20 * 4096])
+EOF
+  if ! perf script -i "${dir}/cut" > "${dir}/out" 2> "${dir}/log" ||
+     ! grep -q 'ends in the middle of an event' "${dir}/log" || [ "$(wc -l < "${dir}/out")" -lt 1000 ]
+  then
+    cat "${dir}/log"
+    fail "cut: not read up to its end"
+  fi
+  echo "cut: read up to its end"
+}
+
 # A sample in user space whose record never came still has its own address.
 test_lost_user() {
   generate --mem "${dir}/program" --lose 1 "${dir}/file.lost"
@@ -332,6 +351,7 @@ test_scripting
 test_convert
 test_longer_attr
 test_damaged_attr
+test_cut
 test_lost_user
 test_without_callchains
 test_idle_pipe
