@@ -90,7 +90,13 @@ test_build_ids() {
   do
     for input in file pipe
     do
-      perf inject "${style}" -i "${dir}/${input}" > "${dir}/out" 2> "${dir}/log"
+      # perf script prints different fields of files and pipes.
+      if [ "${input}" = file ]
+      then
+        perf inject "${style}" -i "${dir}/file" -o "${dir}/out" 2> "${dir}/log"
+      else
+        perf inject "${style}" -i "${dir}/pipe" > "${dir}/out" 2> "${dir}/log"
+      fi
       perf script -i "${dir}/${input}" -F comm,tid,time,ip,dso > "${dir}/expected" 2> /dev/null
       perf script -i "${dir}/out" -F comm,tid,time,ip,dso > "${dir}/script" 2> /dev/null
       if ! grep -q '(/deferred/program)' "${dir}/expected" ||
