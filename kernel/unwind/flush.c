@@ -36,7 +36,6 @@
  * @tasks
  * ============================ ========================= ============================
  */
-#include <linux/array_size.h>
 #include <linux/capability.h>
 #include <linux/cleanup.h>
 #include <linux/completion.h>
@@ -45,12 +44,11 @@
 #include <linux/cred.h>
 #include <linux/delay.h>
 #include <linux/errno.h>
-#include <linux/hash.h>
 #include <linux/init.h>
 #include <linux/err.h>
 #include <linux/kthread.h>
+#include <linux/list.h>
 #include <linux/memcontrol.h>
-#include <linux/mutex.h>
 #include <linux/ptrace.h>
 #include <linux/refcount.h>
 #include <linux/sched.h>
@@ -59,10 +57,12 @@
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/uidgid.h>
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include <asm/unwind_user.h>
@@ -83,13 +83,22 @@
 /* How many jobs run at the same time on a CPU. Others wait for their turn. */
 #define UNWIND_FLUSH_JOBS	16
 
-/*
- * A user without privileges has one job at a time, so that the jobs of others do not wait
- * for many. Two users may share a lock.
+/**
+ * struct unwind_flush_user - A user without privileges who has a job
+ * @entry:	In unwind_flush_users
+ * @uid:	The user
+ *
+ * Such a user has one job at a time, so that the jobs of others do not wait for many.
  */
-#define UNWIND_FLUSH_USERS_BITS	6
+struct unwind_flush_user {
+	struct list_head	entry;
+	kuid_t			uid;
+};
 
-static struct mutex unwind_flush_users[1 << UNWIND_FLUSH_USERS_BITS];
+/* Protected by the lock. Callers of unwind_deferred_flush() own the entries. */
+static LIST_HEAD(unwind_flush_users);
+static DEFINE_SPINLOCK(unwind_flush_users_lock);
+static DECLARE_WAIT_QUEUE_HEAD(unwind_flush_users_wait);
 
 /**
  * struct unwind_flush_job - The work of one unwind_deferred_flush()
@@ -569,6 +578,28 @@ static int unwind_flush(struct unwind_deferred_client *client, unwind_flush_each
 	return ret;
 }
 
+/* Return false while another caller has a job of the same user. */
+static bool unwind_flush_user_begin(struct unwind_flush_user *user)
+{
+	struct unwind_flush_user *other;
+
+	guard(spinlock)(&unwind_flush_users_lock);
+
+	list_for_each_entry(other, &unwind_flush_users, entry) {
+		if (uid_eq(other->uid, user->uid))
+			return false;
+	}
+	list_add(&user->entry, &unwind_flush_users);
+	return true;
+}
+
+static void unwind_flush_user_end(struct unwind_flush_user *user)
+{
+	scoped_guard(spinlock, &unwind_flush_users_lock)
+		list_del(&user->entry);
+	wake_up_all(&unwind_flush_users_wait);
+}
+
 /**
  * unwind_deferred_flush - Deliver the stacks of tasks that do not run
  * @client:	The client that wants the stacks; it stays registered meanwhile
@@ -589,7 +620,7 @@ int unwind_deferred_flush(struct unwind_deferred_client *client,
 			  unwind_flush_each_fn each, void *data, unsigned int max,
 			  struct unwind_flush_result *result)
 {
-	u32 user = hash_32(__kuid_val(current_uid()), UNWIND_FLUSH_USERS_BITS);
+	struct unwind_flush_user user = { .uid = current_uid() };
 	int ret;
 
 	*result = (struct unwind_flush_result) { };
@@ -599,22 +630,16 @@ int unwind_deferred_flush(struct unwind_deferred_client *client,
 	if (perfmon_capable())
 		return unwind_flush(client, each, data, max, result);
 
-	ret = mutex_lock_interruptible(&unwind_flush_users[user]);
-	if (ret)
-		return ret;
+	if (wait_event_interruptible(unwind_flush_users_wait, unwind_flush_user_begin(&user)))
+		return -EINTR;
 
 	ret = unwind_flush(client, each, data, max, result);
-	mutex_unlock(&unwind_flush_users[user]);
+	unwind_flush_user_end(&user);
 	return ret;
 }
 
 static int __init unwind_flush_init(void)
 {
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(unwind_flush_users); i++)
-		mutex_init(&unwind_flush_users[i]);
-
 	/* A walk may wait for memory to be read in. */
 	unwind_flush_wq = alloc_workqueue("unwind_flush", WQ_CPU_INTENSIVE,
 					  UNWIND_FLUSH_JOBS);

@@ -139,9 +139,9 @@
 #define UNWIND_TABLES_EPOCH	(10 * HZ)
 
 /*
- * Of how many events of the task, and of the CPU, a walk uses tables if it has page faults
- * disabled, or is of another task. Any task can have many events, and this may be an NMI,
- * or a kernel thread that works for others, too.
+ * A walk with page faults disabled, or of another task, uses tables of so many events of
+ * the task, and of so many of the CPU. Any task can have many events, and this may be an
+ * NMI, or a kernel thread that works for others, too.
  */
 #define UNWIND_TABLES_EVENTS	128
 

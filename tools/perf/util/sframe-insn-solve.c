@@ -17,7 +17,7 @@
 /* Rows of all functions together. libx265 has a tenth of that. */
 #define MAX_ROWS	SZ_1M
 
-/* Functions that functions rely on, or wait for. Copies of code have the same ones. */
+/* Pairs of a function and one that it relies on, and functions that wait to be analysed */
 #define MAX_PAIRS	SZ_4M
 
 /* May this function keep its instructions? */

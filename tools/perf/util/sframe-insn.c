@@ -291,8 +291,8 @@ static void release(struct sframe_analysis *a)
  * @arg:	Its argument
  * @stats:	Gets figures
  *
- * If @in does not allow for enough steps, or the code calls more than FUNCS_MAX functions, there
- * are no rows: a function that was not analysed could lead to code that was, with another frame.
+ * There are no rows if @in does not allow for enough steps, or if there are too many functions,
+ * calls or rows: a function that was not analysed could lead to code that was, with another frame.
  *
  * Return: 0; -ENOMEM; -EINTR - @in->stop() returned true; the value of @fn that is not 0.
  */
@@ -323,7 +323,7 @@ int sframe_insn__analyse(const struct sframe_insn_input *in, sframe_insn_row_fn 
 		err = sframe_analysis__drop_weak(&a);
 	if (!err)
 		err = a.err;
-	/* Of these, there was more memory. */
+	/* There were too many of these. There was enough memory. */
 	if (a.func.nr == FUNCS_MAX && err == -ENOMEM)
 		err = 0;
 	if (!err && !a.exhausted)
