@@ -88,14 +88,15 @@
  * @entry:	In unwind_flush_users
  * @uid:	The user
  *
- * Such a user has one job at a time, so that the jobs of others do not wait for many.
+ * Such a user has one job at a time, so that the jobs of others do not wait for many. The
+ * job may outlive its caller, and this ends with it.
  */
 struct unwind_flush_user {
 	struct list_head	entry;
 	kuid_t			uid;
 };
 
-/* Protected by the lock. Callers of unwind_deferred_flush() own the entries. */
+/* Protected by the lock. */
 static LIST_HEAD(unwind_flush_users);
 static DEFINE_SPINLOCK(unwind_flush_users_lock);
 static DECLARE_WAIT_QUEUE_HEAD(unwind_flush_users_wait);
@@ -106,6 +107,7 @@ static DECLARE_WAIT_QUEUE_HEAD(unwind_flush_users_wait);
  * @refs:	The caller, and the work
  * @done:	The work on @cpu is done
  * @stopped:	The caller has got a signal, and has gone
+ * @user:	The user who has no other job meanwhile, or NULL
  * @id:		Number of the client that asked; it may unregister when the caller has gone
  * @cpu:	CPU on which the work runs: the one of the requests that are served now
  * @result:	What became of the requests
@@ -130,6 +132,7 @@ struct unwind_flush_job {
 	refcount_t			refs;
 	struct completion		done;
 	bool				stopped;
+	struct unwind_flush_user	*user;
 	int				id;
 	int				cpu;
 	struct unwind_flush_result	result;
@@ -402,6 +405,32 @@ static int unwind_flush_one(struct unwind_flush_job *job, struct task_struct *ta
 	return ret > 0 ? -EBUSY : ret;
 }
 
+/* Return false while another caller has a job of the same user. */
+static bool unwind_flush_user_begin(struct unwind_flush_user *user)
+{
+	struct unwind_flush_user *other;
+
+	guard(spinlock)(&unwind_flush_users_lock);
+
+	list_for_each_entry(other, &unwind_flush_users, entry) {
+		if (uid_eq(other->uid, user->uid))
+			return false;
+	}
+	list_add(&user->entry, &unwind_flush_users);
+	return true;
+}
+
+static void unwind_flush_user_end(struct unwind_flush_user *user)
+{
+	if (!user)
+		return;
+
+	scoped_guard(spinlock, &unwind_flush_users_lock)
+		list_del(&user->entry);
+	wake_up_all(&unwind_flush_users_wait);
+	kfree(user);
+}
+
 static void unwind_flush_put(struct unwind_flush_job *job)
 {
 	unsigned int i;
@@ -413,6 +442,7 @@ static void unwind_flush_put(struct unwind_flush_job *job)
 		put_task_struct(job->tasks[i].task);
 	unwind_flush_free_rules(job->rules);
 	kvfree(job->entries);
+	unwind_flush_user_end(job->user);
 	kvfree(job);
 }
 
@@ -560,46 +590,6 @@ static struct unwind_flush_job *unwind_flush_new(struct unwind_deferred_client *
 	return job;
 }
 
-static int unwind_flush(struct unwind_deferred_client *client, unwind_flush_each_fn each,
-			void *data, unsigned int max, struct unwind_flush_result *result)
-{
-	struct unwind_flush_job *job;
-	int ret;
-
-	job = unwind_flush_new(client, each, data);
-	if (IS_ERR_OR_NULL(job))
-		return PTR_ERR_OR_ZERO(job);
-
-	job->wanted = max;
-	ret = unwind_flush_run(job);
-	if (!ret)
-		*result = job->result;
-	unwind_flush_put(job);
-	return ret;
-}
-
-/* Return false while another caller has a job of the same user. */
-static bool unwind_flush_user_begin(struct unwind_flush_user *user)
-{
-	struct unwind_flush_user *other;
-
-	guard(spinlock)(&unwind_flush_users_lock);
-
-	list_for_each_entry(other, &unwind_flush_users, entry) {
-		if (uid_eq(other->uid, user->uid))
-			return false;
-	}
-	list_add(&user->entry, &unwind_flush_users);
-	return true;
-}
-
-static void unwind_flush_user_end(struct unwind_flush_user *user)
-{
-	scoped_guard(spinlock, &unwind_flush_users_lock)
-		list_del(&user->entry);
-	wake_up_all(&unwind_flush_users_wait);
-}
-
 /**
  * unwind_deferred_flush - Deliver the stacks of tasks that do not run
  * @client:	The client that wants the stacks; it stays registered meanwhile
@@ -620,21 +610,39 @@ int unwind_deferred_flush(struct unwind_deferred_client *client,
 			  unwind_flush_each_fn each, void *data, unsigned int max,
 			  struct unwind_flush_result *result)
 {
-	struct unwind_flush_user user = { .uid = current_uid() };
+	struct unwind_flush_user *user = NULL;
+	struct unwind_flush_job *job;
 	int ret;
 
 	*result = (struct unwind_flush_result) { };
 	if (!unwind_flush_wq)
 		return -ENOMEM;
 
-	if (perfmon_capable())
-		return unwind_flush(client, each, data, max, result);
+	if (!perfmon_capable()) {
+		user = kmalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+		if (!user)
+			return -ENOMEM;
 
-	if (wait_event_interruptible(unwind_flush_users_wait, unwind_flush_user_begin(&user)))
-		return -EINTR;
+		user->uid = current_uid();
+		if (wait_event_interruptible(unwind_flush_users_wait,
+					     unwind_flush_user_begin(user))) {
+			kfree(user);
+			return -EINTR;
+		}
+	}
 
-	ret = unwind_flush(client, each, data, max, result);
-	unwind_flush_user_end(&user);
+	job = unwind_flush_new(client, each, data);
+	if (IS_ERR_OR_NULL(job)) {
+		unwind_flush_user_end(user);
+		return PTR_ERR_OR_ZERO(job);
+	}
+
+	job->user = user;
+	job->wanted = max;
+	ret = unwind_flush_run(job);
+	if (!ret)
+		*result = job->result;
+	unwind_flush_put(job);
 	return ret;
 }
 

@@ -324,7 +324,7 @@ int sframe_insn__analyse(const struct sframe_insn_input *in, sframe_insn_row_fn 
 	if (!err)
 		err = a.err;
 	/* There were too many of these. There was enough memory. */
-	if (a.func.nr == FUNCS_MAX && err == -ENOMEM)
+	if (a.exhausted && a.func.nr == FUNCS_MAX && err == -ENOMEM)
 		err = 0;
 	if (!err && !a.exhausted)
 		err = sframe_analysis__rows(&a, fn, arg);
