@@ -498,6 +498,7 @@ out:
  * @new:	The mapping: its range and its file
  * @code:	@ip is in it, and it is executable. Otherwise the rest is not set
  * @file:	The mapping is of a file that could have a section or table
+ * @changing:	Somebody may be changing the mapping
  * @table:	Number of the table that was supplied for the file, or 0
  */
 struct unwind_region_look {
@@ -505,6 +506,7 @@ struct unwind_region_look {
 	struct unwind_region		new;
 	bool				code;
 	bool				file;
+	bool				changing;
 	u64				table;
 };
 
@@ -523,6 +525,7 @@ static bool unwind_region_look(const struct vm_area_struct *vma, void *data)
 	look->file = unwind_source_init(&look->new.source, vma);
 	inode = unwind_vma_inode(vma);
 	look->table = look->file && inode ? unwind_table_find(inode) : 0;
+	look->changing = unwind_user_vma_changing(vma);
 
 	return true;
 }
@@ -572,12 +575,11 @@ static bool unwind_regions_trylock(struct unwind_user_regions *regions)
  * While the mapping is changing, its start and offset may not belong together.
  */
 static bool unwind_region_early(struct unwind_user_region *region,
-				const struct unwind_region_look *look,
-				const struct unwind_user_seq *seq)
+				const struct unwind_region_look *look)
 {
 	const struct unwind_region *new = &look->new;
 
-	if (!unwind_user_mm_unlocked(seq->mm))
+	if (look->changing)
 		return false;
 	if (look->table && !unwind_table_load_base(look->table, new->start, new->source.off,
 						   &region->load_base))
@@ -615,13 +617,16 @@ static int unwind_regions_at_hand(struct unwind_user_regions *regions,
 		unwind_regions_copy(region, old, 0);
 	} else if (!look->code) {
 		ret = unwind_user_mm_unlocked(seq->mm) ? -ENOENT : -EAGAIN;
+	} else if (!look->file && look->changing) {
+		/* mlock() marks mappings as those of devices for a while. */
+		ret = -EAGAIN;
 	} else if (!look->file) {
 		unwind_region_no_file(region, look->new.start, look->new.end);
 	} else {
 		old = unwind_regions_overlap(&regions->found, look->ip, look->ip + 1);
 		if (old && unwind_region_still_valid(old, &look->new))
 			unwind_regions_copy(region, old, look->table);
-		else if (!unwind_region_early(region, look, seq))
+		else if (!unwind_region_early(region, look))
 			ret = -EAGAIN;
 	}
 	spin_unlock(&regions->lock);
@@ -673,7 +678,7 @@ int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *regi
 	regions = READ_ONCE(current->mm->unwind_regions);
 	if (regions)
 		ret = unwind_regions_at_hand(regions, &look, region, seq, &start, &end);
-	else if (look.code && look.file && unwind_region_early(region, &look, seq))
+	else if (look.code && look.file && unwind_region_early(region, &look))
 		ret = 0;
 
 	if (!unwind_user_mm_current(seq->mm))

@@ -2,6 +2,7 @@
 #ifndef _KERNEL_UNWIND_MAPPING_H
 #define _KERNEL_UNWIND_MAPPING_H
 
+#include <linux/compiler.h>
 #include <linux/mm_types.h>
 #include <linux/sched.h>
 #include <linux/seqlock.h>
@@ -95,6 +96,29 @@ struct unwind_user_mapping {
 };
 
 typedef bool (*unwind_user_look_fn)(const struct vm_area_struct *vma, void *data);
+
+/**
+ * unwind_user_vma_changing - May somebody be changing a mapping just now?
+ * @vma:	The mapping
+ *
+ * Whoever holds the mmap lock for writing marks each mapping with vma_start_write()
+ * before it is changed or removed. The mark is seen before the change because x86 keeps
+ * stores in order. Others remain as they are.
+ *
+ * Context: In the function of unwind_user_look(), after what it wants to know was read.
+ * Return: false if what was read belongs together, provided that unwind_user_look()
+ *	   returns true.
+ */
+static inline bool unwind_user_vma_changing(const struct vm_area_struct *vma)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	/* Pairs with the writer's order of stores. */
+	smp_rmb();
+	return READ_ONCE(vma->vm_lock_seq) == raw_read_seqcount(&vma->vm_mm->mm_lock_seq);
+#else
+	return true;
+#endif
+}
 
 bool unwind_user_look(unsigned long addr, unwind_user_look_fn look, void *data,
 		      unsigned int *seq);

@@ -240,39 +240,62 @@ static void unwind_user_remember(struct unwind_user_rules *rules,
 				     key & UNWIND_USER_KEY_TOPMOST);
 }
 
+/* The region that contains @pc, if a walk at hand has found it before; or NULL. */
+static struct unwind_user_slot *unwind_user_own_slot(unsigned long pc,
+						     struct unwind_user_hand *hand)
+{
+	struct unwind_user_slot *slot;
+	unsigned int i;
+
+	for (i = 0; i < min(hand->nr_slots, UNWIND_USER_HAND_SLOTS); i++) {
+		slot = &hand->slots[i];
+		if (pc >= slot->region.start && pc < slot->region.end &&
+		    unwind_user_region_current(&slot->seq))
+			return slot;
+	}
+
+	return NULL;
+}
+
 /*
  * Find the region that contains @pc, for a walk at hand.
  *
- * Return: 0 if &hand->slot is filled in, otherwise as unwind_user_region_at_hand().
+ * Return: 0 and @found, otherwise as unwind_user_region_at_hand().
  */
-static int unwind_user_slot_at_hand(unsigned long pc, struct unwind_user_hand *hand)
+static int unwind_user_slot_at_hand(unsigned long pc, struct unwind_user_hand *hand,
+				    const struct unwind_user_slot **found)
 {
-	struct unwind_user_slot *slot = &hand->slot;
+	struct unwind_user_slot *slot;
 	int ret;
 
-	/* The region of the frame before. Others are kept in the memory of the mm. */
-	if (slot->region.early && pc >= slot->region.start && pc < slot->region.end &&
-	    unwind_user_region_current(&slot->seq))
-		return 0;
-	slot->region.early = false;
+	slot = unwind_user_own_slot(pc, hand);
+	if (slot)
+		goto out;
 
-	if (unwind_user_recent_get(pc, slot))
-		return 0;
-	if (!hand->lookups)
-		return -EBUSY;
+	slot = &hand->slots[hand->nr_slots % UNWIND_USER_HAND_SLOTS];
+	if (!unwind_user_recent_get(pc, slot)) {
+		ret = -EBUSY;
+		if (!hand->lookups)
+			goto none;
 
-	ret = unwind_user_region_at_hand(pc, &slot->region, &slot->seq);
-	hand->lookups = ret == -EBUSY ? 0 : hand->lookups - 1;
-	if (ret) {
-		slot->region.early = false;
-		return ret;
+		ret = unwind_user_region_at_hand(pc, &slot->region, &slot->seq);
+		hand->lookups = ret == -EBUSY ? 0 : hand->lookups - 1;
+		if (!ret && slot->region.unread)
+			ret = -EAGAIN;
+		if (ret)
+			goto none;
+
+		if (!slot->region.early)
+			unwind_user_recent_put(slot);
 	}
-	if (slot->region.unread)
-		return -EAGAIN;
-
-	if (!slot->region.early)
-		unwind_user_recent_put(slot);
+	hand->nr_slots++;
+out:
+	*found = slot;
 	return 0;
+none:
+	/* It may be half old, half new. */
+	slot->region.end = 0;
+	return ret;
 }
 
 /*
@@ -286,7 +309,8 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 			 struct unwind_user_rule *rule)
 {
 	struct unwind_user_hand *hand = state->hand;
-	const struct unwind_user_region *region = &hand->slot.region;
+	const struct unwind_user_region *region;
+	const struct unwind_user_slot *slot;
 	struct unwind_user_bare *bare = NULL;
 	int ret, where, err;
 	bool found;
@@ -294,7 +318,13 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	if (state->rules && !unwind_user_is_shared())
 		bare = state->rules->bare;
 
-	if (unwind_user_shared_find(pc, key, rule, &found, &hand->lookups))
+	/*
+	 * Nothing is remembered for code without section or table, or not since mappings have
+	 * changed. To find that out for each frame would use up the lookups.
+	 */
+	slot = unwind_user_own_slot(pc, hand);
+	if (!(slot && !slot->region.has_sframe && !slot->region.table) &&
+	    unwind_user_shared_find(pc, key, rule, &found, &hand->lookups))
 		return found ? UNWIND_USER_RULE_FOUND : UNWIND_USER_RULE_FP;
 
 	if (bare && unwind_user_bare_find(bare, pc, state->topmost))
@@ -310,7 +340,7 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 		return UNWIND_USER_RULE_FP;
 
 	/* What a walk by frame pointers finds on the stack may be any number. */
-	where = unwind_user_slot_at_hand(pc, hand);
+	where = unwind_user_slot_at_hand(pc, hand, &slot);
 	if (where == -ENOENT) {
 		/* But code that returns from a signal handler may begin a mapping. */
 		if (ret && hand->requested &&
@@ -321,9 +351,12 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 
 	/*
 	 * The file's own section comes before the table. Code that cannot be read may return
-	 * from a signal. For interrupted code, the table is still the best guess.
+	 * from a signal.
 	 */
-	if (where || region->has_sframe || (ret && (!state->topmost || !region->table)))
+	if (where)
+		goto missed;
+	region = &slot->region;
+	if (region->has_sframe || (ret && !region->table))
 		goto missed;
 
 	/* A walk in task context is needed, to look at file and code, and remember the rule. */
@@ -332,13 +365,25 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 
 	if (!region->table) {
 		/* There may be no walk on the way out that would do it. */
-		if (bare && !region->early && unwind_user_may_remember(&hand->slot))
-			unwind_user_bare_put(bare, &hand->slot, pc, state->topmost);
+		if (bare && !region->early && unwind_user_may_remember(slot))
+			unwind_user_bare_put(bare, slot, pc, state->topmost);
 		return UNWIND_USER_RULE_FP;
 	}
 
 	/* Only the walk in task context makes what tells others that there are rules. */
 	if (state->rules && !unwind_user_is_shared())
+		goto missed;
+
+	/*
+	 * Code that cannot be read is not where a handler returns to, as far as the task's
+	 * signal actions tell. They may have been changed since. The byte before such code
+	 * belongs to another function, so the code itself must have a rule, too. For
+	 * interrupted code, the table is the best guess.
+	 */
+	if (ret && !state->topmost &&
+	    (pc + 1 >= region->end ||
+	     unwind_table_find_rule_within(region->table, pc + 1 - region->load_base,
+					   rule, &hand->budget) || rule->signal))
 		goto missed;
 
 	err = unwind_table_find_rule_within(region->table, pc - region->load_base,

@@ -41,10 +41,18 @@ struct unwind_user_confine;
  */
 #define UNWIND_USER_HAND_LOOKUPS	32
 
+/*
+ * How many regions a walk at hand remembers itself. Nobody else may: for example if no walk in
+ * task context has come through them. Stacks of an interpreter or compiler that runs what
+ * it has made lead to and fro between two or three regions.
+ */
+#define UNWIND_USER_HAND_SLOTS		4
+
 /**
  * struct unwind_user_hand - What a walk at hand needs beside its state
  * @confine:	Where it may go if it is confined, unless the task has memory for that
- * @slot:	Region of the frame
+ * @slots:	Regions of this and earlier frames
+ * @nr_slots:	How many were found; they take turns in @slots
  * @budget:	How many FREs it may still read
  * @missed:	The first frame for which a walk in task context may find or remember more,
  *		or 0. Memory of the stack that is not present counts only with @requested
@@ -58,7 +66,8 @@ struct unwind_user_confine;
  */
 struct unwind_user_hand {
 	struct unwind_user_confine	confine;
-	struct unwind_user_slot		slot;
+	struct unwind_user_slot		slots[UNWIND_USER_HAND_SLOTS];
+	unsigned int			nr_slots;
 	u32				budget;
 	unsigned long			missed;
 	unsigned int			lookups;

@@ -791,7 +791,7 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 
 	hand->budget = UNWIND_USER_HAND_FRES;
 	hand->missed = 0;
-	hand->slot.region.early = false;
+	hand->nr_slots = 0;
 	hand->lookups = UNWIND_USER_HAND_LOOKUPS;
 
 	unwind_user_start(&state, regs, gprs, rules);

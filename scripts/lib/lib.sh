@@ -113,9 +113,10 @@ run_logged()
 }
 
 # need_deps GROUP...: what the asked step needs, installed or named.
+# Not to stdout, where some callers print a result.
 need_deps()
 {
-	"$SCRIPTS/build/deps" "$@"
+	"$SCRIPTS/build/deps" "$@" >&2
 }
 
 sha256_is()

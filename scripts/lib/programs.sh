@@ -299,7 +299,7 @@ RS
 	cat > tree.js <<'JS'
 const tree = d => d ? [tree(d - 1), tree(d - 1)] : 1;
 const sum = t => t === 1 ? 1 : sum(t[0]) + sum(t[1]);
-for (let n = 0; n < 40; n++) {
+for (let n = 0; n < (process.argv[2] || 40); n++) {
 	const words = {};
 	for (let i = 0; i < 4000; i++)
 		words["w" + i * 7919 % 1009] = i ^ n;
@@ -327,8 +327,9 @@ public class Tree {
 
 	public static void main(String[] args)
 	{
+		int rounds = args.length > 0 ? Integer.parseInt(args[0]) : 30;
 		long total = 0;
-		for (int n = 0; n < 30; n++) {
+		for (int n = 0; n < rounds; n++) {
 			Map<String, Integer> words = new TreeMap<>();
 			for (int i = 0; i < 4000; i++)
 				words.merge("w" + i * 7919 % 1009, 1, Integer::sum);

@@ -17,15 +17,21 @@ def state(*arguments):
 
 def store(path, result, measured=None):
     """Adds the date, the base and the state that was measured (that of the built kernel and perf,
-    if it is None; nothing, if it is not known), and writes a row in a line."""
+    if it is None; nothing, if it is not known)."""
     if measured is None:
         measured = state("--built", "kernel", "perf")
     head = {"title": result["title"], "command": result["command"],
             "date": datetime.date.today().isoformat(), "base": BASE}
     if measured:
         head["state"] = measured
-    text = json.dumps({**head, **result, "columns": "@columns", "rows": "@rows"}, indent=1)
-    for key in "columns", "rows":
+    write(path, {**head, **result})
+
+
+def write(path, result):
+    """Writes each row of a table in a line."""
+    tables = [key for key in ("columns", "rows", "counts") if key in result]
+    text = json.dumps({**result, **{key: f"@{key}" for key in tables}}, indent=1)
+    for key in tables:
         lines = ",\n".join("  " + json.dumps(row) for row in result[key])
         text = text.replace(f'"@{key}"', f"[\n{lines}\n ]")
     pathlib.Path(path).write_text(text + "\n", encoding="utf-8")

@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,12 @@
 #include "../kselftest_harness.h"
 #include "../perf_events/lib/bpf.h"
 #include "../perf_events/lib/event.h"
+#include "../perf_events/lib/known_stack.h"
 #include "../perf_events/lib/uprobe.h"
 #include "lib/chain.h"
 #include "lib/jit.h"
 #include "lib/sample.h"
+#include "lib/sigframe.h"
 #include "lib/table.h"
 
 #ifdef __x86_64__
@@ -33,6 +36,8 @@
 #define TRACEPOINT	"syscalls/sys_enter_getpgid"
 /* Samples of a program that has been asked for its rules */
 #define WARM		20
+/* Frames, more than regions that are looked up for one stack */
+#define MANY		40
 #define BPF_DEPTH	64
 
 FIXTURE(immediate) {
@@ -168,6 +173,57 @@ TEST_F(immediate, stack)
 			TH_LOG("sample %u", i);
 		}
 	}
+}
+
+/* Two files take turns in the stack, and nobody has looked at either before. */
+TEST_F(immediate, two_files)
+{
+	struct image_map other;
+	const __u64 *ips = NULL;
+	unsigned int i;
+	int nr;
+
+	if (!variant->table)
+		SKIP(return, "rules of a section are not at hand for a first sample");
+
+	ASSERT_EQ(0, image_map(&other, &self->im, self->fd, 0));
+	chain_begin(&self->c, &self->m);
+	for (i = 0; i < MANY; i++)
+		chain_add(&self->c, i % 2 ? &other : &self->m, code_keep);
+	chain_add(&self->c, &self->m, code_leaf);
+	self->nr_want = chain_expect(&self->c, self->want, LEAF_IP(&self->m), -1);
+	chain_sample(&self->c);
+	ASSERT_EQ(0, session_finish(&self->s));
+	nr = user_stack(&self->s, 0, &ips);
+	EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want));
+	image_unmap(&other);
+}
+
+/* The first sample is taken while the mmap lock is held for writing. */
+TEST_F(immediate, first_sample_in_change)
+{
+	struct code_call call = { .nr = __NR_munmap };
+	struct perf_event_attr attr;
+	struct session tree;
+	const __u64 *ips = NULL;
+	void *page;
+	int nr;
+
+	if (!variant->table)
+		SKIP(return, "rules of a section are not at hand for a first sample");
+
+	attr = tp_attr(TRACEPOINT_ID("maple_tree/ma_write"), 0);
+	ASSERT_EQ(0, session_open(&tree, &attr, 0, -1, SESSION_PAGES));
+	page = mmap(NULL, IMAGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	call.args[0] = (long)page;
+	call.args[1] = IMAGE_PAGE;
+	ASSERT_EQ(0, session_enable(&tree));
+	chain_run(&self->c, &call, 1);
+	ASSERT_EQ(0, session_finish(&tree));
+	nr = user_stack(&tree, 0, &ips);
+	EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want));
+	session_close(&tree);
 }
 
 /* Without the sysctl, nothing is asked for, and frame pointers are followed. */
@@ -316,19 +372,72 @@ TEST_F(immediate, mappings_change)
 	}
 }
 
-/* Samples of page faults on the code itself: it cannot be read, but its table has a rule. */
-TEST_F(immediate, absent_code)
+/*
+ * Code in no file, in the middle of the stack. After each change of mappings it has to be looked
+ * up again, but not for each of its frames.
+ */
+TEST_F(immediate, code_in_no_file)
 {
-	struct code_call drop = { .nr = __NR_madvise, .args = {
-		LEAF_IP(&self->m) & -IMAGE_PAGE, IMAGE_PAGE, MADV_DONTNEED } };
+	struct image_map outer;
+	const __u64 *ips = NULL;
+	struct jit bare, jit;
+	unsigned int i;
+	void *page;
+	int nr;
+
+	if (variant->table) {
+		ASSERT_EQ(0, image_map(&outer, &self->im, self->fd, 0));
+	} else {
+		ASSERT_EQ(0, jit_init(&jit, &variant->sframe));
+		ASSERT_EQ(0, jit_add(&jit));
+		outer = jit.map;
+	}
+	ASSERT_EQ(0, jit_init(&bare, &variant->sframe));
+	chain_begin(&self->c, &outer);
+	chain_add(&self->c, &outer, code_sp);
+	for (i = 0; i < MANY; i++)
+		chain_add(&self->c, &bare.map, code_fp);
+	chain_add(&self->c, &self->m, code_keep);
+	chain_add(&self->c, &self->m, code_leaf);
+	self->nr_want = chain_expect(&self->c, self->want, LEAF_IP(&self->m), -1);
+
+	for (i = 0; i < 1 + WARM; i++) {
+		chain_sample(&self->c);
+		page = mmap(NULL, IMAGE_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		ASSERT_NE(MAP_FAILED, page);
+		ASSERT_EQ(0, munmap(page, IMAGE_PAGE));
+	}
+	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(1 + WARM, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	for (i = 1; i < 1 + WARM; i++) {
+		nr = user_stack(&self->s, i, &ips);
+		EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want)) {
+			TH_LOG("sample %u", i);
+		}
+	}
+	if (variant->table) {
+		image_unmap(&outer);
+	} else {
+		EXPECT_EQ(0, jit_del(&jit));
+		jit_free(&jit);
+	}
+	jit_free(&bare);
+}
+
+/*
+ * Let the leaf have the kernel drop code, and check the stacks of the page faults when it goes on:
+ * the code cannot be read.
+ */
+static void check_drops(struct __test_metadata *_metadata, FIXTURE_DATA(immediate) *self,
+			unsigned long start, unsigned long len, unsigned int times)
+{
+	struct code_call drop = { .nr = __NR_madvise, .args = { start, len, MADV_DONTNEED } };
 	struct perf_event_attr attr;
 	struct session faults;
 	const __u64 *ips = NULL;
 	unsigned int i, n, nr_leaf = 0;
 	int nr;
-
-	if (!variant->table)
-		SKIP(return, "not a file whose pages can be dropped");
 
 	attr = event_attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, 0);
 	attr.exclude_callchain_kernel = 1;
@@ -336,7 +445,7 @@ TEST_F(immediate, absent_code)
 	ASSERT_EQ(0, session_enable(&faults));
 	/* The fault on its first function makes the kernel know that there is a table. */
 	chain_run(&self->c, &(struct code_call) { .nr = __NR_getpid }, 1);
-	for (i = 0; i < WARM; i++)
+	for (i = 0; i < times; i++)
 		chain_run(&self->c, &drop, 1);
 	ASSERT_EQ(0, session_finish(&faults));
 	n = log_count(&faults.log, PERF_RECORD_SAMPLE);
@@ -349,8 +458,29 @@ TEST_F(immediate, absent_code)
 			TH_LOG("sample %u of %u", i, n);
 		}
 	}
-	EXPECT_EQ(WARM, nr_leaf);
+	EXPECT_EQ(times, nr_leaf);
 	session_close(&faults);
+}
+
+/* The leaf's own page: its table has a rule. */
+TEST_F(immediate, absent_code)
+{
+	if (!variant->table)
+		SKIP(return, "not a file whose pages can be dropped");
+
+	check_drops(_metadata, self, LEAF_IP(&self->m) & -IMAGE_PAGE, IMAGE_PAGE, WARM);
+}
+
+/*
+ * The whole chain, whose rules nobody has looked up before: only the table tells how to leave a
+ * function whose code cannot be read.
+ */
+TEST_F(immediate, absent_callers)
+{
+	if (!variant->table)
+		SKIP(return, "not a file whose pages can be dropped");
+
+	check_drops(_metadata, self, self->m.text, image_round(code_end - code_begin), 1);
 }
 
 /* Samples while the mmap lock is held for writing: the rules are at hand. */
@@ -475,6 +605,45 @@ TEST_F(immediate, uprobe)
 		}
 	}
 	session_close(&probe);
+}
+
+/* mov $__NR_rt_sigreturn, %eax; syscall */
+static const unsigned char restorer[] = { 0xb8, 15, 0, 0, 0, 0x0f, 0x05 };
+
+/* A handler returns to code that has not run before, so it is not present. */
+TEST_F(immediate, absent_restorer)
+{
+	const __u64 *ips = NULL;
+	unsigned int i, nr_want = 0;
+	__u64 want[64];
+	void *code;
+	int fd, nr;
+
+	fd = memfd_create("restorer", MFD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(sizeof(restorer), write(fd, restorer, sizeof(restorer)));
+	code = mmap(NULL, IMAGE_PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, code);
+	ASSERT_EQ(0, set_handler(SIGUSR1, (__u64)fp_handler, code, 0));
+	/* Programs without rules are walked as before. */
+	for (i = 0; i < 2; i++)
+		chain_sample(&self->c);
+	for (i = 0; i < 2; i++)
+		run_walk_kill(NULL);
+	ASSERT_EQ(0, session_finish(&self->s));
+
+	want_ip(want, &nr_want, fp_handler_ip);
+	want_ip(want, &nr_want, code);
+	nr_want += known_expect(want + nr_want, ID, BITS, walk_syscall_ip);
+	ASSERT_EQ(4, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	for (i = 2; i < 4; i++) {
+		nr = user_stack(&self->s, i, &ips);
+		EXPECT_TRUE(stack_same(ips, nr, want, nr_want)) {
+			TH_LOG("sample %u", i);
+		}
+	}
+	munmap(code, IMAGE_PAGE);
+	close(fd);
 }
 
 #else /* !__x86_64__ */

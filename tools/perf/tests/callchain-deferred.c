@@ -2,11 +2,13 @@
 /* Deferred user callchains: how they are asked for, and what is shown where they are missing */
 #include <inttypes.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 
 #include "util/callchain.h"
+#include "util/callchain-deferred-index.h"
 #include "util/debug.h"
 #include "util/evlist.h"
 #include "util/evsel.h"
@@ -271,10 +273,106 @@ static int test__deferred_attrs(struct test_suite *test __maybe_unused,
 	return ret;
 }
 
+static int entry__cmp(const void *va, const void *vb)
+{
+	const struct callchain_index_entry *a = va, *b = vb;
+
+	if (a->cookie != b->cookie)
+		return a->cookie < b->cookie ? -1 : 1;
+	return a->pos < b->pos ? -1 : a->pos > b->pos;
+}
+
+/* Cookies of three CPUs, some of which have several records; and any positions */
+static struct callchain_index_entry make_entry(size_t i)
+{
+	const u64 numbers[] = { 0, 1, INT64_MAX, INT64_MIN, UINT64_MAX };
+	struct callchain_index_entry entry = {
+		.cookie	= (i % 3) << 48 | i / 3 / (1 + i % 2),
+		.pos	= rand() % 2 ? (u64)rand() << 20 : 1000 * i,
+	};
+
+	if (!(rand() % 20))
+		entry.cookie = numbers[rand() % ARRAY_SIZE(numbers)];
+	if (!(rand() % 20))
+		entry.pos = numbers[rand() % ARRAY_SIZE(numbers)];
+	return entry;
+}
+
+static int check_index(size_t nr)
+{
+	struct callchain_index_entry *want = calloc(nr + 1, sizeof(*want));
+	struct callchain_index index = { };
+	struct callchain_index_iter iter;
+	int ret = TEST_FAIL;
+	size_t i, next;
+
+	if (!want)
+		return TEST_FAIL;
+	for (i = 0; i < nr; i++) {
+		want[i] = make_entry(i);
+		if (callchain_index__add(&index, want[i].cookie, want[i].pos))
+			goto out;
+	}
+	if (callchain_index__sort(&index))
+		goto out;
+	qsort(want, nr, sizeof(*want), entry__cmp);
+
+	for (i = 0; i < nr; i = next) {
+		for (next = i + 1; next < nr && want[next].cookie == want[i].cookie; next++)
+			;
+		if (!callchain_index__find(&index, want[i].cookie, &iter) ||
+		    iter.nr != i || entry__cmp(&iter.entry, &want[i])) {
+			pr_debug("entry %zu of %zu is not found\n", i, nr);
+			goto out;
+		}
+		while (iter.nr + 1 < nr) {
+			if (!callchain_index__next(&index, &iter) ||
+			    entry__cmp(&iter.entry, &want[iter.nr])) {
+				pr_debug("entry %zu of %zu is wrong\n", iter.nr, nr);
+				goto out;
+			}
+			/* The whole index once, and from everywhere to the next block */
+			if (i && iter.nr > next + 40)
+				break;
+		}
+		if (iter.nr + 1 == nr && callchain_index__next(&index, &iter)) {
+			pr_debug("there is an entry behind the last one of %zu\n", nr);
+			goto out;
+		}
+		if ((next == nr || want[next].cookie - want[i].cookie > 1) &&
+		    want[i].cookie != UINT64_MAX &&
+		    callchain_index__find(&index, want[i].cookie + 1, &iter)) {
+			pr_debug("a cookie behind entry %zu of %zu is found\n", i, nr);
+			goto out;
+		}
+	}
+	ret = TEST_OK;
+	if (!nr && callchain_index__find(&index, 0, &iter))
+		ret = TEST_FAIL;
+out:
+	callchain_index__exit(&index);
+	free(want);
+	return ret;
+}
+
+static int test__deferred_index(struct test_suite *test __maybe_unused,
+				int subtest __maybe_unused)
+{
+	int ret = TEST_OK;
+	size_t nr;
+
+	srand(1);
+	for (nr = 0; nr < 100 && ret == TEST_OK; nr++)
+		ret = check_index(nr);
+
+	return ret == TEST_OK ? check_index(5000) : ret;
+}
+
 static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Options", deferred_options),
 	TEST_CASE("Event attributes", deferred_attrs),
 	TEST_CASE("Missing user part", deferred_marker),
+	TEST_CASE("Index", deferred_index),
 	{	.name = NULL, }
 };
 

@@ -243,6 +243,40 @@ static const struct test_code codes[] = {
 			"0f-10 rsp+8, same\n",
 	},
 	{
+		.name = "a call of code elsewhere that has CFI",
+		CODE(
+		     /* 00: push %rbp */
+		     0x55,
+		     /* 01: call 100 */
+		     0xe8, 0xfa, 0x00, 0x00, 0x00,
+		     /* 06: pop %rbp */
+		     0x5d,
+		     /* 07: ret */
+		     0xc3),
+		.covered = { BASE + 0xf0, BASE + 0x101 },
+		.entries = { SYMBOL(0x00) },
+		.nr_entries = 1,
+		.rows = "00-01 rsp+8, same\n"
+			"01-07 rsp+16, same\n"
+			"07-08 rsp+8, same\n",
+	},
+	{
+		.name = "a call of code elsewhere that has no CFI",
+		CODE(
+		     /* 00: push %rbp */
+		     0x55,
+		     /* 01: call 100 */
+		     0xe8, 0xfa, 0x00, 0x00, 0x00,
+		     /* 06: pop %rbp */
+		     0x5d,
+		     /* 07: ret */
+		     0xc3),
+		.covered = { BASE + 0xf0, BASE + 0x100 },
+		.entries = { SYMBOL(0x00) },
+		.nr_entries = 1,
+		.rows = "",
+	},
+	{
 		.name = "a reserved opcode with an operand",
 		CODE(
 		     /* 00: an instruction without a name, in 3 bytes */

@@ -212,7 +212,5 @@ int callchain_deferred__index_file(struct callchain_deferred *cd, int fd,
 /* Call this once, after the last file. */
 int callchain_deferred__index_done(struct callchain_deferred *cd)
 {
-	callchain_index__sort(&cd->index);
-
-	return 0;
+	return callchain_index__sort(&cd->index);
 }

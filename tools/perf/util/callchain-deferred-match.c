@@ -65,23 +65,24 @@ bool callchain_candidate__is_better(const struct callchain_candidate *a,
 union perf_event *callchain_deferred__find_record(struct callchain_deferred *cd,
 						  struct perf_sample *sample, u64 order)
 {
-	const struct callchain_index_entry *end = cd->index.entries + cd->index.nr_entries;
-	const struct callchain_index_entry *entry;
 	struct callchain_candidate best, other;
+	struct callchain_index_entry entry;
+	struct callchain_index_iter iter;
 
-	entry = callchain_index__find(&cd->index, sample->deferred_cookie);
-	if (!entry)
+	if (!callchain_index__find(&cd->index, sample->deferred_cookie, &iter))
 		return NULL;
-	if (entry + 1 == end || entry[1].cookie != entry->cookie)
-		return callchain_deferred__read_record(cd, entry);
+	entry = iter.entry;
+	if (!callchain_index__next(&cd->index, &iter) || iter.entry.cookie != entry.cookie)
+		return callchain_deferred__read_record(cd, &entry);
 
-	candidate__init(&best, cd, entry, sample, order);
-	for (int i = 1; i < CALLCHAIN_CANDIDATES_MAX && ++entry < end; i++) {
-		if (entry->cookie != sample->deferred_cookie)
-			break;
-		candidate__init(&other, cd, entry, sample, order);
+	candidate__init(&best, cd, &entry, sample, order);
+	for (int i = 1; i < CALLCHAIN_CANDIDATES_MAX; i++) {
+		candidate__init(&other, cd, &iter.entry, sample, order);
 		if (callchain_candidate__is_better(&other, &best))
 			best = other;
+		if (!callchain_index__next(&cd->index, &iter) ||
+		    iter.entry.cookie != sample->deferred_cookie)
+			break;
 	}
 
 	return callchain_deferred__read_record(cd, &best.entry);

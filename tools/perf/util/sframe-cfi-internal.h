@@ -151,6 +151,11 @@ struct sframe_cfi {
 	u8				fingerprint[SHA256_SIZE];
 };
 
+static inline bool sframe_cfi__is_stopped(const struct sframe_cfi *cfi)
+{
+	return cfi->stop && cfi->stop(cfi->stop_arg);
+}
+
 /* sframe-cfi.c */
 int sframe_cfi__open_bounds(int fd, struct sframe_cfi **cfi);
 bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size);

@@ -124,7 +124,7 @@ static int sframe_cfi__scan_source(struct sframe_cfi *cfi, u8 which,
 
 	/* If there is no room for a length, the rest is padding. */
 	for (off = 0; data->d_size - off >= sizeof(u32); off = entry.end) {
-		if (cfi->stop && cfi->stop(cfi->stop_arg))
+		if (sframe_cfi__is_stopped(cfi))
 			return -EINTR;
 		if (described->nr >= SFRAME_CFI_ENTRIES_MAX)
 			return -EFBIG;

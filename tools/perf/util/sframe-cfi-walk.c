@@ -58,7 +58,7 @@ int sframe_cfi__walk(struct sframe_cfi *cfi, sframe_cfi_row_fn fn, void *arg)
 		fde = &cfi->fdes[i];
 
 		for (addr = fde->start; addr < fde->end && !ret; addr = row.end) {
-			if (cfi->stop && cfi->stop(cfi->stop_arg))
+			if (sframe_cfi__is_stopped(cfi))
 				return -EINTR;
 			row = (struct sframe_cfi_row) { .start = addr, .end = fde->end };
 

@@ -89,8 +89,8 @@ static unsigned long sframe_cfi_stuck = ULONG_MAX;
 #define SFRAME_CFI_WAIT_MS	120000
 #define SFRAME_CFI_POLL_MS	20
 
-/* Take the mutex. Returns false if the thread that has it seems to be stuck. */
-static bool sframe_cfi__wait(void)
+/* Returns false if the thread that has the mutex seems to be stuck, or if this one is to stop. */
+static bool sframe_cfi__wait(const struct sframe_cfi *cfi)
 {
 	const struct timespec poll = { .tv_nsec = SFRAME_CFI_POLL_MS * NSEC_PER_MSEC };
 	unsigned long holder, seen = ULONG_MAX;
@@ -105,6 +105,8 @@ static bool sframe_cfi__wait(void)
 			__atomic_store_n(&sframe_cfi_stuck, holder, __ATOMIC_RELAXED);
 		if (__atomic_load_n(&sframe_cfi_stuck, __ATOMIC_RELAXED) == holder)
 			return false;
+		if (sframe_cfi__is_stopped(cfi))
+			return false;
 		nanosleep(&poll, NULL);
 		ms += SFRAME_CFI_POLL_MS;
 	}
@@ -113,7 +115,10 @@ static bool sframe_cfi__wait(void)
 	return true;
 }
 
-/* May @size more bytes be read? Takes the mutex, if it gets it, when the file becomes large. */
+/*
+ * May @size more bytes be read? Takes the mutex, if it gets it, when the file becomes large. If
+ * the thread is told to stop while it waits for the mutex, it must not read them.
+ */
 bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
 {
 	if (size > SFRAME_CFI_SIZE_MAX - cfi->read)
@@ -121,8 +126,10 @@ bool sframe_cfi__afford(struct sframe_cfi *cfi, u64 size)
 
 	/* To find bounds needs little more memory than the section itself. */
 	if (!cfi->bounds && !cfi->large && size > SFRAME_CFI_SIZE_SMALL - cfi->read) {
+		cfi->alone = sframe_cfi__wait(cfi);
+		if (!cfi->alone && sframe_cfi__is_stopped(cfi))
+			return false;
 		cfi->large = true;
-		cfi->alone = sframe_cfi__wait();
 	}
 
 	cfi->read += size;
@@ -346,7 +353,8 @@ static int sframe_cfi__identify(struct sframe_cfi *cfi, int fd)
 	return 0;
 }
 
-static int __sframe_cfi__open(int fd, bool bounds, struct sframe_cfi **pcfi)
+static int __sframe_cfi__open(int fd, bool bounds, sframe_stop_fn stop, const void *arg,
+			      struct sframe_cfi **pcfi)
 {
 	struct sframe_cfi *cfi;
 	GElf_Ehdr ehdr;
@@ -356,6 +364,7 @@ static int __sframe_cfi__open(int fd, bool bounds, struct sframe_cfi **pcfi)
 	if (!cfi)
 		return -ENOMEM;
 	cfi->bounds = bounds;
+	sframe_cfi__stop_if(cfi, stop, arg);
 	sha256__init(&cfi->sha);
 
 	err = sframe_cfi__identify(cfi, fd);
@@ -401,13 +410,36 @@ error:
  */
 int sframe_cfi__open(int fd, struct sframe_cfi **pcfi)
 {
-	return __sframe_cfi__open(fd, false, pcfi);
+	return __sframe_cfi__open(fd, false, NULL, NULL, pcfi);
+}
+
+/**
+ * sframe_cfi__open_until - Open a file to read its CFI, unless there is reason to stop
+ * @fd:		File; must stay open
+ * @stop:	Called while waiting, and later as that of sframe_cfi__stop_if(); or NULL
+ * @arg:	For @stop
+ * @pcfi:	Receives the file
+ *
+ * Return: -EINTR - @stop returned true; otherwise as sframe_cfi__open().
+ */
+int sframe_cfi__open_until(int fd, sframe_stop_fn stop, const void *arg,
+			   struct sframe_cfi **pcfi)
+{
+	int err = __sframe_cfi__open(fd, false, stop, arg, pcfi);
+
+	if (!stop || !stop(arg))
+		return err;
+
+	/* What @stop prevents from being read looks like an error of the file. */
+	if (!err)
+		sframe_cfi__delete(*pcfi);
+	return -EINTR;
 }
 
 /* Like sframe_cfi__open(), for sframe_cfi__find_functions() only. Never waits. */
 int sframe_cfi__open_bounds(int fd, struct sframe_cfi **pcfi)
 {
-	return __sframe_cfi__open(fd, true, pcfi);
+	return __sframe_cfi__open(fd, true, NULL, NULL, pcfi);
 }
 
 static void sframe_cfi_source__exit(struct sframe_cfi_source *source)
@@ -445,7 +477,7 @@ void sframe_cfi__delete(struct sframe_cfi *cfi)
 /**
  * sframe_cfi__stop_if - Set a callback that can stop the work
  * @cfi:	File
- * @stop:	Called for each row, or NULL
+ * @stop:	Called for each row, and while waiting for other threads; or NULL
  * @arg:	For @stop
  */
 void sframe_cfi__stop_if(struct sframe_cfi *cfi, sframe_stop_fn stop, const void *arg)

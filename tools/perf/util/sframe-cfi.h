@@ -36,6 +36,7 @@ typedef int (*sframe_cfi_function_fn)(u64 start, u64 end, void *arg);
 int sframe_cfi__walk_functions(int fd, sframe_cfi_function_fn fn, void *arg);
 
 int sframe_cfi__open(int fd, struct sframe_cfi **cfi);
+int sframe_cfi__open_until(int fd, sframe_stop_fn stop, const void *arg, struct sframe_cfi **cfi);
 void sframe_cfi__delete(struct sframe_cfi *cfi);
 void sframe_cfi__stop_if(struct sframe_cfi *cfi, sframe_stop_fn stop, const void *arg);
 int sframe_cfi__read(struct sframe_cfi *cfi);

@@ -24,8 +24,9 @@
 /*
  * Nearly all files have padding between functions. To go through all code for these takes more
  * time than they are worth. So there must be that many bytes in gaps that are longer than
- * padding. Otherwise only sections without any CFI are looked at: _init() and _fini() are in
- * sections of their own, and the first thing that samples see of a library.
+ * padding. Otherwise only sections without any CFI are looked at, and constructors and
+ * destructors: each library has _init() and _fini() in sections of their own, and some functions of
+ * crtbegin.o. They are the first and the last thing that samples see of a library.
  */
 #define SFRAME_CODE_MIN		512
 #define SFRAME_CODE_GAP		64
@@ -41,6 +42,9 @@
 
 #define SFRAME_CODE_SECTIONS	64
 
+/* .preinit_array, .init_array and .fini_array */
+#define SFRAME_CODE_ARRAYS	3
+
 /**
  * struct sframe_code_input - Input of the analysis of a file
  * @cfi:	The file
@@ -52,6 +56,8 @@
  * @entries:	Addresses at which functions may start
  * @nr:		Number of entries
  * @room:	Number of entries that fit
+ * @arrays:	Where the addresses of constructors and destructors are
+ * @nr_arrays:	Number of these sections
  * @covered:	Code that has CFI, function by function
  * @code_out:	Receives the rows
  * @trace:	Callbacks of sframe_code__trace(), or NULL
@@ -66,6 +72,8 @@ struct sframe_code_input {
 	struct sframe_insn_entry	*entries;
 	size_t				nr;
 	size_t				room;
+	struct sframe_segment		arrays[SFRAME_CODE_ARRAYS];
+	size_t				nr_arrays;
 	struct sframe_ranges		covered;
 	struct sframe_code		*code_out;
 	const struct sframe_code_trace	*trace;
@@ -112,16 +120,32 @@ static int sframe_code_input__add_symbols(struct sframe_code_input *input, Elf_D
 	return err;
 }
 
+static bool sframe_code_input__is_in_array(const struct sframe_code_input *input, u64 addr)
+{
+	size_t i;
+
+	for (i = 0; i < input->nr_arrays; i++) {
+		if (addr >= input->arrays[i].start && addr < input->arrays[i].end)
+			return true;
+	}
+
+	return false;
+}
+
+/* Some linkers write the addresses of constructors into relocations only. */
 static int sframe_code_input__add_relocations(struct sframe_code_input *input, Elf_Data *data)
 {
+	enum sframe_insn_source source;
 	GElf_Rela rela;
 	int i, err = 0;
 
 	for (i = 0; !err && gelf_getrela(data, i, &rela); i++) {
-		if (GELF_R_TYPE(rela.r_info) == R_X86_64_RELATIVE ||
-		    GELF_R_TYPE(rela.r_info) == R_X86_64_IRELATIVE)
-			err = sframe_code_input__add(input, rela.r_addend,
-						     SFRAME_INSN_RELOCATION);
+		if (GELF_R_TYPE(rela.r_info) != R_X86_64_RELATIVE &&
+		    GELF_R_TYPE(rela.r_info) != R_X86_64_IRELATIVE)
+			continue;
+		source = sframe_code_input__is_in_array(input, rela.r_offset) ?
+			 SFRAME_INSN_INIT : SFRAME_INSN_RELOCATION;
+		err = sframe_code_input__add(input, rela.r_addend, source);
 	}
 
 	return err;
@@ -138,6 +162,28 @@ static int sframe_code_input__add_dynamic(struct sframe_code_input *input, Elf_D
 	}
 
 	return err;
+}
+
+/* Relocations of other sections come first, so they need to know these. */
+static int sframe_code_input__find_arrays(struct sframe_code_input *input)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+
+	while ((scn = elf_nextscn(input->cfi->elf, scn)) != NULL) {
+		if (!gelf_getshdr(scn, &shdr))
+			return -EINVAL;
+		if (shdr.sh_type != SHT_PREINIT_ARRAY && shdr.sh_type != SHT_INIT_ARRAY &&
+		    shdr.sh_type != SHT_FINI_ARRAY)
+			continue;
+		if (input->nr_arrays == SFRAME_CODE_ARRAYS)
+			return 0;
+		input->arrays[input->nr_arrays++] = (struct sframe_segment) {
+			.start = shdr.sh_addr, .end = shdr.sh_addr + shdr.sh_size,
+		};
+	}
+
+	return 0;
 }
 
 /* Programs with fixed addresses have them here, without relocations. */
@@ -200,6 +246,11 @@ static int sframe_insn_code__cmp(const void *a, const void *b)
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
+static void sframe_code_input__sort(struct sframe_code_input *input)
+{
+	qsort(input->code, input->nr_code, sizeof(*input->code), sframe_insn_code__cmp);
+}
+
 /*
  * Reads only data that the process has in memory, too: a file and the same file without symbols
  * must have the same table.
@@ -216,7 +267,10 @@ static int sframe_code_input__read(struct sframe_code_input *input)
 
 	if (!gelf_getehdr(cfi->elf, &ehdr))
 		return -EINVAL;
-	err = sframe_code_input__add(input, ehdr.e_entry, SFRAME_INSN_INIT);
+	/* Nobody calls it, so it has no return address. Its rules must prove that it returns. */
+	err = sframe_code_input__add(input, ehdr.e_entry, SFRAME_INSN_RELOCATION);
+	if (!err)
+		err = sframe_code_input__find_arrays(input);
 
 	while (!err && (scn = elf_nextscn(cfi->elf, scn)) != NULL) {
 		if (!gelf_getshdr(scn, &shdr))
@@ -224,7 +278,7 @@ static int sframe_code_input__read(struct sframe_code_input *input)
 		if (!(shdr.sh_flags & SHF_ALLOC) || shdr.sh_type == SHT_NOBITS)
 			continue;
 		if (!sframe_cfi__afford(cfi, shdr.sh_size))
-			return -EFBIG;
+			return sframe_cfi__is_stopped(cfi) ? -EINTR : -EFBIG;
 
 		data = elf_getdata(scn, NULL);
 		if (data && data->d_buf)
@@ -233,7 +287,7 @@ static int sframe_code_input__read(struct sframe_code_input *input)
 	if (err)
 		return err;
 
-	qsort(input->code, input->nr_code, sizeof(*input->code), sframe_insn_code__cmp);
+	sframe_code_input__sort(input);
 	for (i = 1; i < input->nr_code; i++) {
 		if (input->code[i].addr < input->code[i - 1].addr + input->code[i - 1].size)
 			return -EINVAL;
@@ -335,22 +389,41 @@ static void sframe_code_gaps__add(struct sframe_code_gaps *gaps, bool look,
 	gaps->rest += end - start - padding;
 }
 
-/* Does CFI describe anything in this section? */
-static bool sframe_code_input__has_cfi(const struct sframe_code_input *input,
-				       const struct sframe_insn_code *section)
+/* Code of its own that was added */
+static void sframe_code_gaps__remove(struct sframe_code_gaps *gaps,
+				     const struct sframe_insn_code *code)
+{
+	size_t padding = sframe_insn__padding(code->addr, code->bytes, code->size);
+
+	gaps->padding -= padding;
+	gaps->rest -= code->size - padding;
+}
+
+/* Returns the number of ranges with CFI that end at or before @addr. */
+static size_t sframe_code_input__nr_before(const struct sframe_code_input *input, u64 addr)
 {
 	const struct sframe_ranges *covered = &input->covered;
 	size_t lo = 0, hi = covered->nr, mid;
 
 	while (lo < hi) {
 		mid = lo + (hi - lo) / 2;
-		if (covered->ranges[mid].end <= section->addr)
+		if (covered->ranges[mid].end <= addr)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
 
-	return lo < covered->nr && covered->ranges[lo].start < section->addr + section->size;
+	return lo;
+}
+
+/* Does CFI describe anything in this section? */
+static bool sframe_code_input__has_cfi(const struct sframe_code_input *input,
+				       const struct sframe_insn_code *section)
+{
+	size_t i = sframe_code_input__nr_before(input, section->addr);
+
+	return i < input->covered.nr &&
+	       input->covered.ranges[i].start < section->addr + section->size;
 }
 
 /* Count the code that has no CFI, in sections with CFI if @look is set. */
@@ -381,6 +454,57 @@ static void sframe_code_input__gaps(const struct sframe_code_input *input, bool 
 	}
 }
 
+/* Finds the code around @addr, from one function with CFI to the next one in the section. */
+static bool sframe_code_input__find_gap(const struct sframe_code_input *input, u64 addr,
+					struct sframe_insn_code *gap)
+{
+	const struct sframe_insn_code *section = input->code;
+	const struct sframe_segment *next;
+	u64 start, end;
+	size_t i;
+
+	while (section < input->code + input->nr_code && addr - section->addr >= section->size)
+		section++;
+	if (section == input->code + input->nr_code || !sframe_code_input__has_cfi(input, section))
+		return false;
+
+	start = section->addr;
+	end = start + section->size;
+	i = sframe_code_input__nr_before(input, addr);
+	next = input->covered.ranges + i;
+	if (i)
+		start = max(start, next[-1].end);
+	if (i < input->covered.nr)
+		end = min(end, next->start);
+	if (addr >= end)
+		return false;
+
+	*gap = (struct sframe_insn_code) {
+		.addr = start, .bytes = section->bytes + (start - section->addr),
+		.size = end - start,
+	};
+	return true;
+}
+
+/* Finds the code of constructors and destructors in sections with CFI. */
+static size_t sframe_code_input__find_init(const struct sframe_code_input *input,
+					   struct sframe_insn_code *gaps)
+{
+	size_t i, j, nr = 0;
+
+	for (i = 0; i < input->nr && nr < SFRAME_CODE_SECTIONS; i++) {
+		if (input->entries[i].source != SFRAME_INSN_INIT ||
+		    !sframe_code_input__find_gap(input, input->entries[i].addr, &gaps[nr]))
+			continue;
+		for (j = 0; gaps[j].addr != gaps[nr].addr; j++)
+			;
+		if (j == nr)
+			nr++;
+	}
+
+	return nr;
+}
+
 static void sframe_code_input__drop_cfi(struct sframe_code_input *input)
 {
 	size_t i, nr = 0;
@@ -399,18 +523,33 @@ static void sframe_code_input__drop_cfi(struct sframe_code_input *input)
 /*
  * Decide how much of the code to look at. @large receives whether it is all of it. If it is
  * not, @left, unless it is NULL, receives what is left out.
+ *
+ * There is room for %SFRAME_CODE_SECTIONS sections. Constructors beyond them have no rules.
  */
 static int sframe_code_input__choose(struct sframe_code_input *input, bool *large,
 				     struct sframe_code_gaps *left)
 {
+	struct sframe_insn_code init[SFRAME_CODE_SECTIONS];
 	struct sframe_code_gaps gaps = { };
+	size_t i, nr;
 
 	sframe_code_input__gaps(input, false, &gaps);
 	*large = gaps.large >= SFRAME_CODE_MIN;
-	if (!*large && left)
+	if (*large)
+		return 0;
+
+	if (left)
 		sframe_code_input__gaps(input, true, left);
-	if (!*large)
-		sframe_code_input__drop_cfi(input);
+	nr = sframe_code_input__find_init(input, init);
+	sframe_code_input__drop_cfi(input);
+	nr = min(nr, SFRAME_CODE_SECTIONS - input->nr_code);
+	for (i = 0; i < nr; i++) {
+		input->code[input->nr_code++] = init[i];
+		input->size += init[i].size;
+		if (left)
+			sframe_code_gaps__remove(left, &init[i]);
+	}
+	sframe_code_input__sort(input);
 
 	return input->nr_code ? 0 : -ENODATA;
 }
@@ -523,9 +662,7 @@ static int sframe_code__add_row(u64 start, u64 end, bool entry,
 
 static bool sframe_code_input__stop(void *arg)
 {
-	const struct sframe_cfi *cfi = ((struct sframe_code_input *)arg)->cfi;
-
-	return cfi->stop && cfi->stop(cfi->stop_arg);
+	return sframe_cfi__is_stopped(((struct sframe_code_input *)arg)->cfi);
 }
 
 static void sframe_code_input__instruction(u64 addr, const struct sframe_insn_state *st, void *arg)
@@ -709,7 +846,7 @@ static bool sframe_code__is_unchanged(const struct sframe_cfi *cfi, const struct
  * gets to know this file, too, and &sframe_table.renewed is set. Stored again, it saves
  * reading the code in the next session.
  *
- * Return: true if so.
+ * Return: true if so; false also if there is reason to stop.
  */
 bool sframe_code__is_same(struct sframe_cfi *cfi, struct sframe_table *table)
 {
@@ -731,7 +868,7 @@ bool sframe_code__is_same(struct sframe_cfi *cfi, struct sframe_table *table)
 	err = sframe_cfi__find_functions(cfi) ?: sframe_code_input__find(&input, &large, NULL);
 	if (!err || err == -ENODATA)
 		sframe_code_input__hash(&input, hash);
-	same = err != -ENOMEM && !memcmp(hash, aux.code_hash, sizeof(hash));
+	same = err != -ENOMEM && err != -EINTR && !memcmp(hash, aux.code_hash, sizeof(hash));
 	if (same) {
 		sframe_code__add_file(cfi, &aux);
 		memcpy(table->data + sizeof(struct sframe_header), &aux, sizeof(aux));

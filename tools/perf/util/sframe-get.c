@@ -38,12 +38,13 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 
 	*table = (struct sframe_table) { };
 
-	err = sframe_cfi__open(fd, &cfi);
+	err = sframe_cfi__open_until(fd, stop, arg, &cfi);
 	if (err)
 		return err;
 
 	err = sframe_cache__load(sframe_cfi__build_id(cfi), sframe_cfi__fingerprint(cfi), cache,
 				 table);
+	table->no_bid = !sframe_cfi__build_id(cfi)->size;
 	if (!err && table->partial && !may_be_partial) {
 		sframe_table__exit(table);
 		*table = (struct sframe_table) { };
@@ -59,7 +60,7 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 		sframe_table__exit(table);
 		*table = (struct sframe_table) { };
 		sframe_cfi__delete(cfi);
-		err = sframe_cfi__open(fd, &cfi);
+		err = sframe_cfi__open_until(fd, stop, arg, &cfi);
 		if (err)
 			return err;
 	}
@@ -68,7 +69,6 @@ int sframe_table__get(struct sframe_table *table, int fd, enum sframe_cache_use 
 		goto out;
 	}
 
-	sframe_cfi__stop_if(cfi, stop, arg);
 	err = sframe_cfi__read(cfi);
 	if (!err)
 		err = sframe_cfi__build(cfi, may_be_partial, table);

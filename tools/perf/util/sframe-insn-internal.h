@@ -286,6 +286,7 @@ static inline bool sframe_func__strict(const struct sframe_func *func)
 
 struct sframe_insn_section *sframe_analysis__section(struct sframe_analysis *a, u64 addr);
 u16 sframe_analysis__mark(struct sframe_analysis *a, u64 addr);
+bool sframe_analysis__is_covered(struct sframe_analysis *a, u64 addr);
 void sframe_analysis__add_mark(struct sframe_analysis *a, u64 addr, u16 mark);
 bool sframe_analysis__step(struct sframe_analysis *a);
 u32 sframe_analysis__hash(const struct sframe_analysis *a, u64 addr);

@@ -351,7 +351,7 @@ bool sframe_flow__call(struct sframe_flow *f, const struct sframe_op *op, u64 ne
 {
 	struct sframe_func sum = { .saved = ABI_SAVED, .returns = true };
 	u64 target = op->imm;
-	u16 mark;
+	bool covered;
 
 	if (op->kind == OP_CALL_ANY) {
 		if (op->src >= 16 || st->reg[op->src].kind != VAL_CONST) {
@@ -360,12 +360,12 @@ bool sframe_flow__call(struct sframe_flow *f, const struct sframe_op *op, u64 ne
 		}
 		target = st->reg[op->src].v;
 	}
-	mark = sframe_analysis__mark(f->a, target);
-	if (target == next || !sframe_analysis__section(f->a, target)) {
+	covered = sframe_analysis__is_covered(f->a, target);
+	if (target == next || (!covered && !sframe_analysis__section(f->a, target))) {
 		sframe_flow__fail_late(f, SFRAME_INSN_BAD_JUMP);
 		return false;
 	}
-	if (!(mark & MARK_COVERED)) {
+	if (!covered) {
 		u32 index = callee(f, target, true);
 
 		if (index == NO_FUNC)

@@ -68,6 +68,26 @@ u16 sframe_analysis__mark(struct sframe_analysis *a, u64 addr)
 	return section ? section->mark[addr - section->code->addr] : 0;
 }
 
+/* Does a function with CFI contain @addr? It may be in code that is not looked at. */
+bool sframe_analysis__is_covered(struct sframe_analysis *a, u64 addr)
+{
+	const struct sframe_segment *covered = a->in->covered;
+	size_t low = 0, high = a->in->nr_covered, mid;
+
+	if (sframe_analysis__section(a, addr))
+		return sframe_analysis__mark(a, addr) & MARK_COVERED;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (covered[mid].end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+
+	return low < a->in->nr_covered && covered[low].start <= addr;
+}
+
 void sframe_analysis__add_mark(struct sframe_analysis *a, u64 addr, u16 mark)
 {
 	struct sframe_insn_section *section = sframe_analysis__section(a, addr);

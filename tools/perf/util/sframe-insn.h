@@ -12,9 +12,10 @@
 /**
  * enum sframe_insn_source - Why an address may start a function
  * @SFRAME_INSN_SYMBOL:		A function symbol
- * @SFRAME_INSN_INIT:		The file's entry, its constructors and destructors
+ * @SFRAME_INSN_INIT:		A constructor or destructor of the file
  * @SFRAME_INSN_CALL:		A direct call reaches it
- * @SFRAME_INSN_RELOCATION:	A relocation stores it; it may be a label
+ * @SFRAME_INSN_RELOCATION:	A relocation stores it; it may be a label. Or it is the file's
+ *				entry, which may have no return address
  * @SFRAME_INSN_REFERENCE:	An instruction takes it or jumps to it; it may be a label
  * @SFRAME_INSN_NEIGHBOUR:	It follows the end of another function
  *
@@ -73,7 +74,7 @@ enum sframe_insn_verdict {
  * struct sframe_insn_input - Input of sframe_insn__analyse()
  * @code:	Executable sections; sorted and without overlaps
  * @nr_code:	Number of them
- * @covered:	Functions with CFI; sorted and without overlaps
+ * @covered:	Functions with CFI, also of other code; sorted and without overlaps
  * @nr_covered:	Number of them
  * @entries:	Addresses that may start functions; in any order
  * @nr_entries:	Number of them

@@ -65,6 +65,7 @@ struct sframe_stats {
  * @data:	Its bytes, in the form that the kernel expects
  * @size:	Number of bytes
  * @bid:	Build-id of the file; its size is 0 if there is none
+ * @no_bid:	There is none, so no cache keeps the table. Set as soon as that is known
  * @cached:	The table was found in the cache
  * @stored:	The table was put into the cache
  * @renewed:	It was in the cache, and gets to know another file with the same code
@@ -75,6 +76,7 @@ struct sframe_table {
 	void			*data;
 	size_t			size;
 	struct build_id		bid;
+	bool			no_bid;
 	bool			cached;
 	bool			stored;
 	bool			renewed;

@@ -107,7 +107,7 @@ struct sframe_aux {
 #pragma GCC diagnostic pop
 
 #define SFRAME_AUX_MAGIC	"perf"
-#define SFRAME_AUX_VERSION	8
+#define SFRAME_AUX_VERSION	9
 
 enum sframe_base {
 	/* The caller's value is still in the register. */

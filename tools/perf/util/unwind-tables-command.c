@@ -26,7 +26,7 @@ int unwind_tables__recall(const struct unwind_tables *tables,
 	return err;
 }
 
-/* Remember the files that were mapped and got a table. No worker has one of them any more. */
+/* Remember the files that were mapped and have a table. No worker has one of them any more. */
 void unwind_tables__remember(struct unwind_tables *tables)
 {
 	const struct unwind_tables_file *file;
@@ -44,7 +44,8 @@ void unwind_tables__remember(struct unwind_tables *tables)
 	paths = calloc(tables->nr_files, sizeof(*paths));
 	for (i = 0; paths && i < tables->nr_files; i++) {
 		file = tables->files[i];
-		if (file->supplied && !file->is_recalled && file->path && file->name[0] == '/')
+		if ((file->supplied || file->cached) && !file->is_recalled && file->path &&
+		    file->name[0] == '/')
 			paths[nr++] = file->name;
 	}
 

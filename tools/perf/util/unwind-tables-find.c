@@ -42,6 +42,7 @@ static int add_path(struct unwind_tables *tables, const char *path, bool is_reca
 	file = unwind_tables__add_file(tables, getpid(), real_path ?: path, 0, NULL, st.st_dev,
 				       st.st_ino, 0);
 	if (file && file->state == FILE_WAITS && !file->is_command && !file->is_partial) {
+		file->length = st.st_size;
 		file->need = NEED_COMMAND;
 		file->is_command = true;
 		file->is_recalled = is_recalled;
@@ -84,8 +85,10 @@ static void add_mapping(struct unwind_tables *tables, pid_t pid, u64 start, u64 
 	mutex_lock(&tables->lock);
 	file = unwind_tables__add_file(tables, pid, path, ret - strlen(name), map_path, dev, ino,
 				       gen);
-	if (file)
+	if (file) {
+		file->length = file->length ?: end - start;
 		unwind_tables__add_place(tables, file, pid, start, end);
+	}
 	mutex_unlock(&tables->lock);
 }
 
@@ -202,6 +205,7 @@ bool unwind_tables__find_files(struct unwind_tables *tables)
 		mutex_lock(&tables->lock);
 		tables->command_left--;
 		cond_broadcast(&tables->idle);
+		unwind_tables__update_need(tables);
 		return true;
 	}
 
@@ -211,6 +215,7 @@ bool unwind_tables__find_files(struct unwind_tables *tables)
 		add_tasks(tables);
 		mutex_lock(&tables->lock);
 		tables->scans_done++;
+		unwind_tables__update_need(tables);
 		return true;
 	}
 

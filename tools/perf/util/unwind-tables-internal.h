@@ -46,6 +46,7 @@ enum unwind_tables_file_state {
  * @path:	Its path, in the root directory of the task that maps it
  * @name:	The end of @path, without this root directory. perf may find the
  *		same file there when the task has ended.
+ * @busy_name:	The same of the copy, while a worker has it
  * @map_path:	Its path in /proc/PID/map_files, which always leads to the mapped
  *		file, even if @path now leads to another one; NULL if there is none
  * @dev:	Device that the file must be on
@@ -53,6 +54,8 @@ enum unwind_tables_file_state {
  * @gen:	Generation of the inode, 0 if it is not known
  * @ctime:	Change time of the inode, once the file was opened
  * @need:	Weighted number of samples that need its table
+ * @length:	Length of the file, or of the mapping with its code
+ * @is_basic:	It is a program or the C library: most stacks lead through these
  * @size:	Size of the table that the kernel has, or that there was no room for
  * @seen:	Number of the last scan, or of the last one before an event, that has seen a
  *		mapping of it
@@ -60,6 +63,7 @@ enum unwind_tables_file_state {
  * @is_remote:	It is on a network file system, or may be
  * @is_command:	The command waits for it
  * @supplied:	The kernel has a table for it
+ * @cached:	The session was over, and the table is only in the cache
  * @is_partial:	This table lacks the rules that take long to make. A worker makes the
  *		whole table when no file waits for its first one
  * @requeue:	In the copy of a worker: the file is to wait for its whole table
@@ -75,18 +79,22 @@ enum unwind_tables_file_state {
 struct unwind_tables_file {
 	char				*path;
 	char				*name;
+	const char			*busy_name;
 	char				*map_path;
 	dev_t				dev;
 	ino_t				ino;
 	u64				gen;
 	struct timespec			ctime;
 	u64				need;
+	u64				length;
+	bool				is_basic;
 	u64				size;
 	unsigned int			seen;
 	enum unwind_tables_file_state	state;
 	bool				is_remote;
 	bool				is_command;
 	bool				supplied;
+	bool				cached;
 	bool				is_partial;
 	bool				requeue;
 	bool				gone;
@@ -143,8 +151,8 @@ struct unwind_tables_limit {
  * @evlist:	The events of the session
  * @sideband:	Events for files that are mapped later, or NULL
  * @need:	Event of @sideband whose samples show which files are needed, or NULL. The main
- *		thread sets it when it is open, and clears it before it is closed; a worker
- *		disables and clears it. All under the lock
+ *		thread sets it when it is open, and clears it before it is closed. Any thread
+ *		enables and disables it. All under the lock
  * @workers:	Threads that open files
  * @nr_workers:	Number of workers
  * @stop:	unwind_tables__stop() was called
@@ -165,8 +173,13 @@ struct unwind_tables_limit {
  * @hidden_dev:	Device whose mount the process @hidden_pid does not see
  * @hidden_pid:	The last such process, or 0
  * @nr_waiting:	Number of files that wait for a worker
- * @next_file:	Where in @files to look for one of them, if none is needed more than others
  * @nr_remote:	Number of workers with a file of a network file system
+ * @over:	Samples are not taken any more. Tables only get into the cache
+ * @unwritable: A table could not be put into the cache
+ * @unfinished:	How many files had no table then, but were about to get one
+ * @started:	When unwind_tables__start() was called
+ * @nr_whole:	Number of workers that replace a partial table by the whole one
+ * @need_on:	@need is enabled
  * @nr_ended:	Number of workers that have ended
  * @cgroup_pid:	Process that was looked up last, with -G
  * @cgroup_has_pid: Whether it is in one of the cgroups
@@ -231,8 +244,13 @@ struct unwind_tables {
 	dev_t				hidden_dev;
 	pid_t				hidden_pid;
 	size_t				nr_waiting;
-	size_t				next_file;
 	unsigned int			nr_remote;
+	bool				over;
+	bool				unwritable;
+	size_t				unfinished;
+	struct timespec			started;
+	unsigned int			nr_whole;
+	bool				need_on;
 	unsigned int			nr_ended;
 	pid_t				cgroup_pid;
 	bool				cgroup_has_pid;
@@ -268,10 +286,22 @@ struct unwind_tables {
 	u64				late_stacks;
 };
 
-/* When the session ends, the kernel needs no more tables. */
 static inline bool unwind_tables__is_stopped(const struct unwind_tables *tables)
 {
-	return tables->opts.is_done() || __atomic_load_n(&tables->stop, __ATOMIC_RELAXED);
+	return __atomic_load_n(&tables->stop, __ATOMIC_RELAXED);
+}
+
+/* Any thread may ask, also without the lock. */
+static inline bool unwind_tables__is_over(const struct unwind_tables *tables)
+{
+	return __atomic_load_n(&tables->over, __ATOMIC_RELAXED);
+}
+
+/* Is it about to get its first table? The caller holds the lock. */
+static inline bool unwind_tables_file__lacks_table(const struct unwind_tables_file *file)
+{
+	return (file->state == FILE_WAITS || file->state == FILE_BUSY) && !file->is_partial &&
+	       !file->supplied;
 }
 
 static inline bool is_same_time(const struct timespec *a, const struct timespec *b)
@@ -290,6 +320,7 @@ int unwind_tables__init_files(struct unwind_tables *tables);
 void unwind_tables__exit_files(struct unwind_tables *tables);
 size_t unwind_tables__nr_without(const struct unwind_tables *tables);
 void unwind_tables__queue_file(struct unwind_tables *tables, struct unwind_tables_file *file);
+void unwind_tables__update_need(struct unwind_tables *tables);
 void unwind_tables__add_place(struct unwind_tables *tables, struct unwind_tables_file *file,
 			      pid_t pid, u64 start, u64 end);
 struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables, pid_t pid,

@@ -5,10 +5,12 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <linux/err.h>
+#include <linux/string.h>
 #include <linux/zalloc.h>
 
 #include "util/array-grow.h"
 #include "util/debug.h"
+#include "util/evsel.h"
 #include "util/hashmap.h"
 #include "util/sample.h"
 #include "util/unwind-tables-internal.h"
@@ -153,6 +155,16 @@ static enum unwind_tables_fs find_fs(struct unwind_tables *tables, pid_t pid, de
 	return fs;
 }
 
+/* Is this a program, or the C library of glibc or musl? */
+static bool is_basic(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	name = name ? name + 1 : path;
+	return !strstr(name, ".so") || strstarts(name, "libc.so") ||
+	       strstarts(name, "libc-2.") || strstarts(name, "ld-musl-");
+}
+
 /* Replaces the paths. */
 static int name_file(struct unwind_tables_file *file, const char *path, size_t root_len,
 		     const char *map_path)
@@ -171,6 +183,7 @@ static int name_file(struct unwind_tables_file *file, const char *path, size_t r
 	file->path = new_path;
 	file->map_path = new_map_path;
 	file->name = new_path + root_len;
+	file->is_basic = is_basic(path);
 	return 0;
 }
 
@@ -219,6 +232,26 @@ void unwind_tables__queue_file(struct unwind_tables *tables, struct unwind_table
 	file->state = FILE_WAITS;
 	tables->nr_waiting++;
 	cond_signal(&tables->work);
+	unwind_tables__update_need(tables);
+}
+
+/*
+ * Samples show which of the waiting files are needed most, so they are taken only while files
+ * wait. They go on until a scan is over: it may find more files. The caller holds the lock.
+ */
+void unwind_tables__update_need(struct unwind_tables *tables)
+{
+	bool on = tables->nr_waiting || tables->finding || tables->command_left ||
+		  tables->scans_done != tables->nr_scans;
+
+	if (!tables->need || on == tables->need_on)
+		return;
+
+	tables->need_on = on;
+	if (on)
+		evsel__enable(tables->need);
+	else
+		evsel__disable(tables->need);
 }
 
 /* Keep the mapping of a waiting file: samples show how much the file is needed. */
@@ -261,6 +294,10 @@ struct unwind_tables_file *unwind_tables__add_file(struct unwind_tables *tables,
 	struct unwind_tables_file key = { .dev = dev, .ino = ino, };
 	struct unwind_tables_file *file = NULL;
 	enum unwind_tables_fs fs;
+
+	/* No stack of the session leads through it. */
+	if (tables->over)
+		return NULL;
 
 	hashmap__find(tables->by_inode, &key, &file);
 	if (file) {
@@ -364,7 +401,10 @@ void unwind_tables__add_need(struct unwind_tables *tables, const struct perf_sam
 	mutex_unlock(&tables->lock);
 }
 
-/* A server may be slow, so local files come first, and those without a table before them. */
+/*
+ * A server may be slow, so local files come first, and those without a table before them. If
+ * no samples say which one is needed most, one large file must not keep many small ones waiting.
+ */
 static int compare_need(const struct unwind_tables_file *a, const struct unwind_tables_file *b)
 {
 	if (a->is_partial != b->is_partial)
@@ -373,27 +413,34 @@ static int compare_need(const struct unwind_tables_file *a, const struct unwind_
 		return a->is_remote ? -1 : 1;
 	if (a->need != b->need)
 		return a->need < b->need ? -1 : 1;
+	if (a->is_basic != b->is_basic)
+		return a->is_basic ? 1 : -1;
+	if (a->length != b->length)
+		return a->length > b->length ? -1 : 1;
 	return 0;
+}
+
+/* Must a file that has a partial table wait, so that a worker is there for those without one? */
+static bool is_for_last_worker(const struct unwind_tables *tables)
+{
+	return tables->opts.serve && tables->nr_whole &&
+	       tables->nr_whole + 1 >= tables->nr_workers;
 }
 
 /* Returns the file that is needed most. The caller holds the lock. */
 struct unwind_tables_file *unwind_tables__pick_file(struct unwind_tables *tables)
 {
 	struct unwind_tables_file *file, *best = NULL;
-	size_t i, next;
+	size_t i;
 
 	for (i = 0; tables->nr_waiting && i < tables->nr_files; i++) {
-		next = (tables->next_file + i) % tables->nr_files;
-		file = tables->files[next];
+		file = tables->files[i];
 		if (file->state != FILE_WAITS)
 			continue;
 		if (file->is_remote && tables->nr_remote == MAX_REMOTE)
 			continue;
-		/* No samples say which one is needed most. */
-		if (!tables->need && !file->is_remote && !file->is_partial) {
-			tables->next_file = next;
-			return file;
-		}
+		if (file->is_partial && (tables->over || is_for_last_worker(tables)))
+			continue;
 		if (!best || compare_need(best, file) < 0)
 			best = file;
 	}

@@ -74,7 +74,7 @@ static const char *why_uncovered(const struct unwind_tables *tables, char *buf, 
 
 	if (tables->uncached)
 		return "not in the cache";
-	if (unwind_tables__nr_without(tables))
+	if (tables->unfinished || unwind_tables__nr_without(tables))
 		return "not in time";
 
 	return tables->failed ? "damaged" : "gone or changed";

@@ -160,6 +160,7 @@ static int try_sideband(struct unwind_tables *tables, struct evsel *owner, unsig
 	/* Workers disable it. So they must not see it before it is open. */
 	mutex_lock(&tables->lock);
 	tables->need = need;
+	tables->need_on = true;
 	mutex_unlock(&tables->lock);
 	return 0;
 

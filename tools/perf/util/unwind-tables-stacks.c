@@ -29,13 +29,14 @@ void unwind_tables__note_covered(struct unwind_tables *tables,
 				 bool is_covered)
 {
 	const struct unwind_coverage_id id = unwind_tables_file__id(file);
+	const char *name = file->name ?: file->busy_name;
 
 	/* A service has no stacks. */
 	if (tables->opts.serve)
 		return;
 
-	if (unwind_coverage__set(tables->coverage, &id, file->name, time, before, is_covered))
-		pr_debug("Cannot note whether %s has an unwind table\n", file->name);
+	if (unwind_coverage__set(tables->coverage, &id, name, time, before, is_covered))
+		pr_debug("Cannot note whether %s has an unwind table\n", name);
 }
 
 /*

@@ -13,7 +13,6 @@
 
 #include "util/debug.h"
 #include "util/elf-deps.h"
-#include "util/evsel.h"
 #include "util/sframe-table.h"
 #include "util/unwind-tables-clock.h"
 #include "util/unwind-tables-internal.h"
@@ -45,12 +44,16 @@ static double thread_seconds(void)
 /**
  * struct unwind_tables_job - A worker and its file
  * @tables:	Tables
+ * @table:	Table of the file
  * @end:	Limit for the CPU time of the thread
+ * @is_whole:	The file has a partial table, which is enough when the session is over
  * @is_late:	The limit was exceeded
  */
 struct unwind_tables_job {
 	struct unwind_tables	*tables;
+	const struct sframe_table *table;
 	double			end;
+	bool			is_whole;
 	bool			is_late;
 };
 
@@ -61,7 +64,11 @@ static bool is_job_stopped(const void *arg)
 	if (thread_seconds() > job->end)
 		job->is_late = true;
 
-	return job->is_late || unwind_tables__is_stopped(job->tables);
+	if (job->is_late || unwind_tables__is_stopped(job->tables))
+		return true;
+
+	/* Later sessions find only in the cache what is made after this one. */
+	return unwind_tables__is_over(job->tables) && (job->is_whole || job->table->no_bid);
 }
 
 static int get_table(struct unwind_tables *tables, struct sframe_table *table, int fd,
@@ -69,8 +76,10 @@ static int get_table(struct unwind_tables *tables, struct sframe_table *table, i
 {
 	struct unwind_tables_job job = {
 		.tables	= tables,
+		.table	= table,
 		.end	= thread_seconds() + (may_be_partial || tables->opts.serve ?
 					      FILE_SECONDS : WHOLE_SECONDS),
+		.is_whole = !may_be_partial,
 	};
 	enum sframe_cache_use cache = tables->opts.cache;
 	int err;
@@ -82,6 +91,15 @@ static int get_table(struct unwind_tables *tables, struct sframe_table *table, i
 	err = sframe_table__get(table, fd, cache, may_be_partial, is_job_stopped, &job);
 
 	return err == -EINTR && job.is_late ? -ETIME : err;
+}
+
+/* The caller holds the lock. */
+static void count_stored(struct unwind_tables *tables, const struct sframe_table *table)
+{
+	tables->stored += table->stored && !table->partial;
+	tables->cache_grew |= table->stored;
+	tables->unwritable |= tables->opts.cache == SFRAME_CACHE_USE && table->bid.size &&
+			      !table->cached && !table->stored;
 }
 
 static bool is_out_of_time(struct unwind_tables *tables)
@@ -146,8 +164,7 @@ static void complete_table(struct unwind_tables *tables, struct unwind_tables_fi
 		err = unwind_tables__supply(tables, fd, table.data, table.size);
 
 	mutex_lock(&tables->lock);
-	tables->stored += table.stored;
-	tables->cache_grew |= table.stored;
+	count_stored(tables, &table);
 	if (!err) {
 		pr_debug2("Whole unwind table for %s: %zu bytes\n", file->path, table.size);
 		file->size += more;
@@ -241,6 +258,8 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	mutex_lock(&tables->lock);
 	if (err) {
 		unwind_tables__count_error(tables, file->path, err, refused);
+	} else if (tables->over) {
+		/* It has been noted as a file without a table. */
 	} else if (own) {
 		tables->own++;
 	} else if (shared) {
@@ -259,13 +278,12 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 		unwind_tables__release_real(tables, &real, !err && !own, table.size);
 	file->real = (claimed || shared) && !err && !own ?
 		     unwind_tables__find_real(tables, &real) : NULL;
-	tables->stored += table.stored && !table.partial;
-	tables->cache_grew |= table.stored;
+	count_stored(tables, &table);
 	tables->cpu_seconds += thread_seconds() - start;
 	if (fd >= 0)
 		unwind_tables__note_same(tables, file, &st);
 	/* If the session ended before a table was made, do not blame the file. */
-	if (err != -EINTR || refused)
+	if ((err != -EINTR || refused) && (!tables->over || own || none))
 		unwind_tables__note_covered(tables, file, time, own || shared || none,
 					    !err || none);
 	mutex_unlock(&tables->lock);
@@ -285,6 +303,31 @@ static void supply_file(struct unwind_tables *tables, struct unwind_tables_file 
 	if (err == -ENOMEM)
 		file->ctime = (struct timespec) { };
 
+	sframe_table__exit(&table);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* The session is over. The next one finds the table in the cache. */
+static void cache_file(struct unwind_tables *tables, struct unwind_tables_file *file)
+{
+	struct sframe_table table = { };
+	double start = thread_seconds();
+	struct stat st;
+	int fd;
+
+	fd = is_out_of_time(tables) ? -ETIME :
+	     unwind_tables_file__open(file, /*only_mapping=*/false, &st);
+	if (fd >= 0 && !is_unchanged(tables, file, &st) && !elf_deps__has_sframe(fd) &&
+	    !get_table(tables, &table, fd, /*may_be_partial=*/true, &st)) {
+		pr_debug2("Unwind table for %s in the cache: %zu bytes\n", file->path,
+			  table.size);
+		mutex_lock(&tables->lock);
+		count_stored(tables, &table);
+		mutex_unlock(&tables->lock);
+		file->cached = table.stored || table.cached;
+	}
+	count_time(tables, start);
 	sframe_table__exit(&table);
 	if (fd >= 0)
 		close(fd);
@@ -319,28 +362,38 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 		    const struct unwind_tables_clock *clock)
 {
 	struct unwind_tables_file copy = *file;
+	const bool is_whole = file->is_partial;
+	const bool over = tables->over;
 
 	tables->nr_waiting--;
+	tables->nr_whole += is_whole;
 	file->state = FILE_BUSY;
 	file->path = NULL;
 	file->name = NULL;
+	file->busy_name = copy.name;
 	file->map_path = NULL;
 	tables->nr_remote += file->is_remote;
 	mutex_unlock(&tables->lock);
 
-	supply_file(tables, &copy, clock);
+	if (over)
+		cache_file(tables, &copy);
+	else
+		supply_file(tables, &copy, clock);
 
 	mutex_lock(&tables->lock);
 	file->state = FILE_DONE;
+	file->busy_name = NULL;
 	file->ctime = copy.ctime;
 	file->supplied = copy.supplied;
+	file->cached = copy.cached;
 	file->is_partial = copy.is_partial;
 	file->size = copy.size;
 	file->real = copy.real;
 	file->gone = copy.gone;
 	tables->nr_remote -= file->is_remote;
+	tables->nr_whole -= is_whole;
 	/* It was mapped meanwhile. A service tries again at the next scan if memory is short. */
-	if (file->path && !file->supplied &&
+	if (file->path && !file->supplied && !over &&
 	    (!tables->opts.serve || file->gone || file->ctime.tv_sec))
 		unwind_tables__queue_file(tables, file);
 	if (copy.requeue || (file->is_partial && file->path))
@@ -364,11 +417,7 @@ static void work_on(struct unwind_tables *tables, struct unwind_tables_file *fil
 	if (file->is_remote && tables->nr_waiting)
 		cond_signal(&tables->work);
 
-	/* If no file waits, no more samples are needed. */
-	if (!tables->nr_waiting && tables->need && !tables->finding && !tables->scanning) {
-		evsel__disable(tables->need);
-		tables->need = NULL;
-	}
+	unwind_tables__update_need(tables);
 }
 
 /* Let a tenth of a second pass. The caller holds the lock. */

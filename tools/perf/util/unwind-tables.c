@@ -40,6 +40,14 @@
 #define COMMAND_SECONDS	3
 #define STOP_SECONDS	1
 
+/*
+ * After a session, perf makes tables for later ones for as long as the session took, within
+ * these limits. From the second one of NOTE_SECONDS on, it says so.
+ */
+#define MIN_FINISH_SECONDS	3
+#define MAX_FINISH_SECONDS	60
+#define NOTE_SECONDS		1
+
 /* Waits for a short time. @end gets the current time. The caller holds the lock. */
 static void wait_idle(struct unwind_tables *tables, struct timespec *end)
 {
@@ -77,7 +85,7 @@ static void wait_for_command(struct unwind_tables *tables)
 	end.tv_sec += COMMAND_SECONDS;
 
 	mutex_lock(&tables->lock);
-	while ((tables->finding || tables->command_left) && !unwind_tables__is_stopped(tables) &&
+	while ((tables->finding || tables->command_left) && !tables->opts.is_done() &&
 	       is_before(&now, &end))
 		wait_idle(tables, &now);
 	if (tables->finding || tables->command_left)
@@ -108,6 +116,7 @@ static struct unwind_tables *new_tables(struct evlist *evlist, const struct evse
 		return NULL;
 
 	tables->opts = *opts;
+	clock_gettime(CLOCK_MONOTONIC, &tables->started);
 	tables->evlist = evlist;
 	tables->use_clockid = owner->core.attr.use_clockid;
 	tables->clockid = owner->core.attr.clockid;
@@ -202,6 +211,105 @@ static void drop_event(int fd)
 	close(null);
 }
 
+static void stop_sideband(struct unwind_tables *tables)
+{
+	mutex_lock(&tables->lock);
+	tables->need = NULL;
+	mutex_unlock(&tables->lock);
+	evlist__stop_sb_thread(tables->sideband);
+	tables->sideband = NULL;
+}
+
+/* Stacks through files that have no table yet are short. The caller holds the lock. */
+static void note_waiting(struct unwind_tables *tables)
+{
+	struct unwind_tables_file *file;
+	struct unwind_coverage_id id;
+	size_t i;
+
+	for (i = 0; i < tables->nr_files; i++) {
+		file = tables->files[i];
+		id = unwind_tables_file__id(file);
+		if (unwind_tables_file__lacks_table(file) &&
+		    !unwind_coverage__has(tables->coverage, &id))
+			unwind_tables__note_covered(tables, file, 0, /*before=*/false,
+						    /*is_covered=*/false);
+	}
+}
+
+/* The caller holds the lock. */
+static size_t nr_unfinished(const struct unwind_tables *tables)
+{
+	size_t i, nr = 0;
+
+	for (i = 0; i < tables->nr_files; i++)
+		nr += unwind_tables_file__lacks_table(tables->files[i]);
+
+	return nr;
+}
+
+/**
+ * unwind_tables__end_session - No more samples are taken
+ * @tables:	From unwind_tables__start(), or NULL
+ *
+ * Stacks are counted by the tables that the kernel has now. Threads go on with the tables of
+ * other files that tasks have mapped, and put them into the cache, until
+ * unwind_tables__stop(). Without a cache this is unwind_tables__stop().
+ */
+void unwind_tables__end_session(struct unwind_tables *tables)
+{
+	if (!tables || tables->stop || tables->over)
+		return;
+	if (tables->opts.cache != SFRAME_CACHE_USE) {
+		unwind_tables__stop(tables);
+		return;
+	}
+
+	stop_sideband(tables);
+	mutex_lock(&tables->lock);
+	__atomic_store_n(&tables->over, true, __ATOMIC_RELAXED);
+	tables->unfinished = nr_unfinished(tables);
+	note_waiting(tables);
+	mutex_unlock(&tables->lock);
+}
+
+/**
+ * unwind_tables__finish - Wait for tables, if stacks of the session have lacked some
+ * @tables:	From unwind_tables__start(), or NULL; the session has ended, and its stacks were
+ *		counted
+ * @is_interrupted: Returns true if the user does not want to wait
+ *
+ * A command that is shorter than it takes to make its tables would not have them in later
+ * sessions either. This function waits for as long as the session took, but at least 3 seconds
+ * and at most 60. A table that takes longer is not made, and none if the cache cannot be written.
+ */
+void unwind_tables__finish(struct unwind_tables *tables, bool (*is_interrupted)(void))
+{
+	struct timespec now, end, note;
+	bool is_noted = false;
+	size_t nr;
+
+	if (!tables || !tables->over || !tables->short_stacks)
+		return;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	note = end = now;
+	note.tv_sec += NOTE_SECONDS;
+	end.tv_sec += clamp(now.tv_sec - tables->started.tv_sec, (time_t)MIN_FINISH_SECONDS,
+			    (time_t)MAX_FINISH_SECONDS);
+	mutex_lock(&tables->lock);
+	while ((nr = nr_unfinished(tables)) && !tables->unwritable && !is_interrupted() &&
+	       is_before(&now, &end)) {
+		if (!is_noted && !is_before(&now, &note)) {
+			pr_info("Making unwind tables of %zu files for later sessions, ^C to stop\n",
+				nr);
+			is_noted = true;
+		}
+		wait_idle(tables, &now);
+	}
+	mutex_unlock(&tables->lock);
+}
+
 /**
  * unwind_tables__stop - Give the kernel no more tables
  * @tables:	From unwind_tables__start(), or NULL
@@ -210,20 +318,18 @@ static void drop_event(int fd)
  */
 void unwind_tables__stop(struct unwind_tables *tables)
 {
-	struct unwind_tables_file *file;
-	struct unwind_coverage_id id;
 	struct timespec now, end;
 	unsigned int i, left;
 
 	if (!tables || tables->stop)
 		return;
 
-	mutex_lock(&tables->lock);
-	tables->need = NULL;
-	mutex_unlock(&tables->lock);
-	evlist__stop_sb_thread(tables->sideband);
-	tables->sideband = NULL;
+	stop_sideband(tables);
 
+	mutex_lock(&tables->lock);
+	if (!tables->over)
+		note_waiting(tables);
+	mutex_unlock(&tables->lock);
 	__atomic_store_n(&tables->stop, true, __ATOMIC_RELAXED);
 	mutex_lock(&tables->lock);
 	cond_broadcast(&tables->work);
@@ -234,14 +340,6 @@ void unwind_tables__stop(struct unwind_tables *tables)
 	while (tables->nr_ended < tables->nr_workers && is_before(&now, &end))
 		wait_idle(tables, &now);
 	left = tables->nr_workers - tables->nr_ended;
-	/* Stacks through files that no worker has taken are short, too. */
-	for (i = 0; i < tables->nr_files; i++) {
-		file = tables->files[i];
-		id = unwind_tables_file__id(file);
-		if (file->state == FILE_WAITS && !unwind_coverage__has(tables->coverage, &id))
-			unwind_tables__note_covered(tables, file, 0, /*before=*/false,
-						    /*is_covered=*/false);
-	}
 	mutex_unlock(&tables->lock);
 
 	for (i = 0; i < tables->nr_workers; i++) {

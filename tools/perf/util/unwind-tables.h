@@ -18,8 +18,7 @@ union perf_event;
 /**
  * struct unwind_tables_opts - Options for the tables of a session
  * @command:	Command that will be run, or NULL
- * @is_done:	Returns true if the session must end, for example after a signal; any
- *		thread may call it until unwind_tables__stop()
+ * @is_done:	Returns true if the session must end, for example after a signal
  * @is_wanted:	The user asked for tables, so print errors
  * @scan:	Look for the mappings of tasks, because unwind_tables__add_event()
  *		does not get them
@@ -80,6 +79,8 @@ bool unwind_tables__look_around(struct unwind_tables *tables, unsigned int idle_
 bool unwind_tables__reopen_sideband(struct unwind_tables *tables);
 bool unwind_tables__is_full(const struct unwind_tables *tables);
 void unwind_tables__get_state(struct unwind_tables *tables, struct unwind_tables_state *state);
+void unwind_tables__end_session(struct unwind_tables *tables);
+void unwind_tables__finish(struct unwind_tables *tables, bool (*is_interrupted)(void));
 void unwind_tables__stop(struct unwind_tables *tables);
 void unwind_tables__count(struct unwind_tables *tables, const union perf_event *event,
 			  const struct perf_sample *sample, struct machine *machine);
@@ -120,6 +121,15 @@ static inline void unwind_tables__get_state(struct unwind_tables *tables __maybe
 					    struct unwind_tables_state *state)
 {
 	*state = (struct unwind_tables_state) { };
+}
+
+static inline void unwind_tables__end_session(struct unwind_tables *tables __maybe_unused)
+{
+}
+
+static inline void unwind_tables__finish(struct unwind_tables *tables __maybe_unused,
+					 bool (*is_interrupted)(void) __maybe_unused)
+{
 }
 
 static inline void unwind_tables__stop(struct unwind_tables *tables __maybe_unused)

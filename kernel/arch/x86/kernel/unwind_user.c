@@ -340,6 +340,54 @@ static const struct sigreturn_code sigreturn_codes[] = {
 };
 
 /*
+ * Does the kernel make signal handlers return to ip? The task's signal actions say so, even
+ * if the code cannot be read. Threads that share them change them under siglock, at any time:
+ * also while an NMI reads them here. Then the answer may be wrong in either direction, as it is
+ * if they have been changed since the signal.
+ */
+static bool is_restorer(const struct unwind_user_state *state)
+{
+	const struct sighand_struct *sighand;
+	unsigned int i;
+
+	/* Actions of 32-bit code need not name a restorer. */
+	if (state->regs.word_size != sizeof(u64))
+		return false;
+
+	guard(rcu)();
+
+	sighand = rcu_dereference(state->task->sighand);
+	if (!sighand)
+		return false;
+
+	for (i = 0; i < ARRAY_SIZE(sighand->action); i++) {
+		const struct sigaction *sa = &sighand->action[i].sa;
+
+		if ((unsigned long)READ_ONCE(sa->sa_restorer) != state->regs.ip)
+			continue;
+		if ((READ_ONCE(sa->sa_flags) & (SA_RESTORER | SA_IA32_ABI | SA_X32_ABI)) ==
+		    SA_RESTORER)
+			return true;
+	}
+
+	return false;
+}
+
+/*
+ * The code at ip cannot be read. If it is a restorer, its registers are where those of both
+ * codes for 64-bit mode are.
+ */
+static const struct sigreturn_code *
+unread_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
+{
+	if (state->topmost || !is_restorer(state))
+		return ERR_PTR(-EFAULT);
+
+	*before = 0;
+	return &sigreturn_codes[0];
+}
+
+/*
  * Find the sigreturn code at ip. @before receives how many of its bytes have run. A
  * handler returns to the first byte. An interrupted frame may be after any of the
  * instructions, including the one that entered the kernel.
@@ -370,7 +418,7 @@ find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
 		avail = min_t(unsigned int, SIGRETURN_CODE_MAX,
 			      PAGE_SIZE - offset_in_page(ip));
 		if (!unwind_user_read(ip, insn, avail))
-			return ERR_PTR(-EFAULT);
+			return unread_sigreturn_code(state, before);
 	}
 
 	for (i = 0; i < ARRAY_SIZE(sigreturn_codes); i++) {
@@ -391,7 +439,7 @@ find_sigreturn_code(const struct unwind_user_state *state, unsigned int *before)
 			    !unwind_user_read(ip + known, insn + known,
 					      code->len - known)) {
 				if (state->hand)
-					return ERR_PTR(-EFAULT);
+					return unread_sigreturn_code(state, before);
 				continue;
 			}
 			if (known < code->len &&

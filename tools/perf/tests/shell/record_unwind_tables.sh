@@ -60,6 +60,78 @@ test_children() {
   [ ! -e "${dir}/cache/.sframe/commands" ] || fail "the files of all tasks are remembered"
 }
 
+# The command starts a program that ends before it can have a table. perf makes the table then, for
+# as long as the session took, and the next session has it.
+test_short() {
+  local short=(perf --buildid-dir "${dir}/short" record -v -v -e page-faults:u -c 1
+               --call-graph "fp,defer" --unwind-tables -o "${data}")
+  local path
+
+  path=$(realpath "${program}")
+  "${short[@]}" -- bash -c "sleep 30; exec '${program}' -c pass" > "${dir}/log" 2>&1 ||
+    fail "cannot record a short program"
+  "${short[@]}" -- bash -c true > "${dir}/log" 2>&1 ||
+    fail "cannot record the command again"
+  if ! grep -q "^Unwind table for ${path}: .*, from the cache$" "${dir}/log"
+  then
+    cat "${dir}/log"
+    fail "the table of a short program is not in the cache"
+  fi
+}
+
+# perf makes no table at the end of a session if the cache cannot keep it.
+check_not_made() {
+  perf --buildid-dir "${dir}/$1" record -v -v -e page-faults:u -c 1 --call-graph "fp,defer" \
+       --unwind-tables -o "${data}" -- bash -c "'${dir}/$2'; true" > "${dir}/log" 2>&1 ||
+    fail "cannot record a short program"
+  if ! grep -q "^No unwind table for ${dir}/$2" "${dir}/log" ||
+     grep -q "^Making unwind tables of " "${dir}/log" ||
+     grep -q "^Unwind table for ${dir}/$2 in the cache" "${dir}/log"
+  then
+    cat "${dir}/log"
+    fail "the table of ${dir}/$2 is made for a cache that does not keep it"
+  fi
+}
+
+# A program that ends at once, but has many functions. Nothing keeps its table if it has no
+# build-id, or if the cache belongs to another user.
+test_not_kept() {
+  local link=(cc -nostdlib -static "${dir}/large.o")
+
+  if ! command -v cc > /dev/null
+  then
+    echo "what the cache cannot keep is not tested: there is no C compiler"
+    return
+  fi
+  cat > "${dir}/large.s" << EOF
+	.globl _start
+_start:
+	.cfi_startproc
+	mov \$60, %eax
+	xor %edi, %edi
+	syscall
+	.cfi_endproc
+	.rept 200000
+	.cfi_startproc
+	push %rbx
+	.cfi_adjust_cfa_offset 8
+	pop %rbx
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_endproc
+	.endr
+EOF
+  cc -c -o "${dir}/large.o" "${dir}/large.s" &&
+    "${link[@]}" -o "${dir}/no-id" -Wl,--build-id=none &&
+    "${link[@]}" -o "${dir}/large" -Wl,--build-id=sha1 || give_up "cannot make a program"
+  check_not_made "kept" "no-id"
+  mkdir "${dir}/foreign"
+  if chown 1 "${dir}/foreign"
+  then
+    check_not_made "foreign" "large"
+  fi
+}
+
 # Waits until the log has a matching line.
 until='until grep -q "$1" "$2"; do sleep 0.1; done'
 
@@ -377,6 +449,8 @@ test_command
 test_assembly
 test_script
 test_children
+test_short
+test_not_kept
 test_late
 test_attach
 test_replaced

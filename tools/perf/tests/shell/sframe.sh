@@ -242,6 +242,44 @@ test_code() {
   rm -r "${dir}/cache"
 }
 
+# The functions of crtbegin.o have no CFI in most distributions. One of them is a destructor.
+test_constructors() {
+  echo "Make a table of a library with constructors and destructors"
+  if ! command -v cc > /dev/null
+  then
+    echo "not made, as there is no compiler"
+    return
+  fi
+  echo 'int function(void) { return 0; }' > "${dir}/ctors.c"
+  cc -shared -fPIC -o "${dir}/ctors.so" "${dir}/ctors.c" > "${dir}/log" 2>&1 ||
+    give_up "cannot make a library: $(cat "${dir}/log")"
+  "${sframe[@]}" check "${dir}/ctors.so" > "${dir}/log" 2>&1 || fail "wrong rules"
+  cat "${dir}/log"
+  grep -q '^ *100.000% of .* described or derived$' "${dir}/log" ||
+    fail "code of a library has no rule"
+
+  # Nobody calls the start of a program: it has no return address.
+  cat > "${dir}/start.s" << EOF
+	.globl	_start
+_start:
+	mov	\$60, %eax
+	syscall
+	hlt
+	.balign	16
+	.cfi_startproc
+	ret
+	.cfi_endproc
+	.section .note.GNU-stack, "", @progbits
+EOF
+  cc -nostdlib -static -o "${dir}/start" "${dir}/start.s" > "${dir}/log" 2>&1 ||
+    give_up "cannot make a program: $(cat "${dir}/log")"
+  "${sframe[@]}" show "${dir}/start" > "${dir}/log" 2>&1 || fail "cannot show a program"
+  if grep '^[0-9a-f]*-[0-9a-f]* derived$' "${dir}/log"
+  then
+    fail "the start of a program has a caller"
+  fi
+}
+
 # find_installed NAME: the path of a program, of a part of the compiler, or a library
 find_installed() {
   local file
@@ -448,6 +486,7 @@ test_show
 test_check
 test_parts
 test_code
+test_constructors
 test_installed
 test_cache
 test_owner
