@@ -5,7 +5,7 @@
 # too.  Source it after lib.sh.  Only what is right is stored, in
 # Documentation/results/runs/CHECK: a line for each result, with a key of all that it
 # depends on, the date and what was seen, separated by tabs.  It is to be committed.
-# STORED=no runs everything again.
+# STORED=no runs everything again.  With STORED=only, topics builds nothing.
 
 RUNS=$TOP/Documentation/results/runs
 

@@ -234,7 +234,9 @@ struct inode {
 struct file;
 
 struct vm_area_struct {
+	struct mm_struct	*vm_mm;
 	unsigned long		vm_flags;
+	int			vm_lock_seq;
 	struct file		*vm_file;
 };
 
