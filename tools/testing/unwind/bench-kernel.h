@@ -36,9 +36,6 @@
 #ifndef IS_ALIGNED
 #define IS_ALIGNED(x, a)	(((x) & ((typeof(x))(a) - 1)) == 0)
 #endif
-/* The kernel's takes constants of another type. */
-#undef min
-#define min(x, y)		((x) < (y) ? (x) : (y))
 #define TASK_SIZE_MAX		((1UL << 47) - 4096)
 #define offset_in_page(p)	((unsigned long)(p) & 4095)
 

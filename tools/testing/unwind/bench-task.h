@@ -3,7 +3,12 @@
 #ifndef _TEST_UNWIND_BENCH_TASK_H
 #define _TEST_UNWIND_BENCH_TASK_H
 
+#include <linux/kernel.h>
 #include <linux/types.h>
+
+/* The kernel's takes constants of another type. */
+#undef min
+#define min(x, y)		((x) < (y) ? (x) : (y))
 
 #define might_sleep_if(cond)	do { } while (0)
 #define test_tsk_thread_flag(task, flag)	test_thread_flag(flag)
