@@ -513,7 +513,6 @@ struct unwind_region_look {
 static bool unwind_region_look(const struct vm_area_struct *vma, void *data)
 {
 	struct unwind_region_look *look = data;
-	const struct inode *inode;
 
 	look->new.start = vma->vm_start;
 	look->new.end = vma->vm_end;
@@ -523,8 +522,8 @@ static bool unwind_region_look(const struct vm_area_struct *vma, void *data)
 		return true;
 
 	look->file = unwind_source_init(&look->new.source, vma);
-	inode = unwind_vma_inode(vma);
-	look->table = look->file && inode ? unwind_table_find(inode) : 0;
+	look->table = look->file && look->new.source.inode ?
+		      unwind_table_find(look->new.source.inode) : 0;
 	look->changing = unwind_user_vma_changing(vma);
 
 	return true;
@@ -535,22 +534,28 @@ static bool unwind_region_look_at_section(const struct vm_area_struct *vma, void
 	return unwind_region_section_in(data, vma);
 }
 
-/* As unwind_region_valid(), without the mmap lock: see unwind_user_mm_period(). */
-static bool unwind_region_still_valid(struct unwind_region *old,
-				      const struct unwind_region *new)
+/*
+ * As unwind_region_valid(), without the mmap lock: see unwind_user_mm_period().
+ *
+ * Return: 1 if it is valid, 0 if not, -EAGAIN if its section is just being mapped or unmapped.
+ */
+static int unwind_region_still_valid(struct unwind_region *old,
+				     const struct unwind_region *new)
 {
 	unsigned int seq;
 	bool mapped;
 
 	if (old->unread || !unwind_region_same_text(old, new))
-		return false;
+		return 0;
 	if (!old->elf.sframe_size)
-		return true;
+		return 1;
 
 	mapped = unwind_user_look(old->elf.sframe_base, unwind_region_look_at_section,
 				  old, &seq);
+	if (!mapped && !unwind_user_mm_unlocked(seq))
+		return -EAGAIN;
 
-	return mapped == old->has_sframe && (mapped || unwind_user_mm_unlocked(seq));
+	return mapped == old->has_sframe;
 }
 
 /*
@@ -624,10 +629,13 @@ static int unwind_regions_at_hand(struct unwind_user_regions *regions,
 		unwind_region_no_file(region, look->new.start, look->new.end);
 	} else {
 		old = unwind_regions_overlap(&regions->found, look->ip, look->ip + 1);
-		if (old && unwind_region_still_valid(old, &look->new))
+		ret = old ? unwind_region_still_valid(old, &look->new) : 0;
+		if (ret > 0) {
 			unwind_regions_copy(region, old, look->table);
-		else if (!unwind_region_early(region, look))
+			ret = 0;
+		} else if (!ret && !unwind_region_early(region, look)) {
 			ret = -EAGAIN;
+		}
 	}
 	spin_unlock(&regions->lock);
 
@@ -672,7 +680,7 @@ int unwind_user_region_at_hand(unsigned long ip, struct unwind_user_region *regi
 	guard(rcu)();
 
 	if (!unwind_user_look(ip, unwind_region_look, &look, &seq->mm))
-		return -EAGAIN;
+		return unwind_user_is_unmapped(ip) ? -ENOENT : -EAGAIN;
 	seq->tables = unwind_tables_current();
 
 	regions = READ_ONCE(current->mm->unwind_regions);

@@ -80,6 +80,9 @@ static unsigned int unwind_immediate_users;
 static void unwind_immediate_looked_up(struct unwind_deferred_client *client,
 				       const struct unwind_user_trace *trace, u64 cookie)
 {
+	/* Walks at hand may have filled what there is. */
+	if (is_user_task(current))
+		unwind_user_shared_grow();
 }
 
 static struct unwind_deferred_client unwind_immediate_client __ro_after_init = {
@@ -231,7 +234,7 @@ int unwind_immediate(const struct pt_regs *regs, unsigned long *entries,
 		unwind_user_walk_at_hand(&memory->hand, &memory->regs, &memory->gprs,
 					 NULL, entries, max, &nr);
 		ret = nr;
-		if (shared && memory->hand.missed)
+		if (shared && (memory->hand.missed || memory->hand.full))
 			unwind_immediate_ask(regs, memory->hand.missed, max);
 	}
 

@@ -15,7 +15,7 @@
  * All threads of a process share a cache without locks. The two places of an address
  * form a set, and the set has a sequence number:
  *
- *   reader, any context		writer, task context
+ *   reader, any context		writer, any context
  *
  *   LOAD number, even		(A)	cmpxchg number to odd	(C)
  *   copy an entry			change the entries
@@ -23,8 +23,8 @@
  *
  * A writer that finds an odd number gives up; the next walk looks up its rule again. A
  * reader that finds an odd number, or another number at B, finds nothing. Nobody waits.
- * So an NMI may read between any two instructions of a writer: it sees the odd number
- * and finds nothing. If A reads the number that D stored, the reader sees everything
+ * So an NMI may read or write between any two instructions of a writer: it sees the odd
+ * number, finds nothing, and gives up. If A reads the number that D stored, the reader sees everything
  * that was stored before D. If the copy has any value that was stored after C, B reads
  * the number of C or a later one.
  *
@@ -332,9 +332,9 @@ static inline bool unwind_rule_cache_add(struct unwind_rule_cache *cache,
  * @rule:	The rule that was found, or NULL if there is none
  *
  * A rule that does not fit in an entry is not remembered. Nor is a rule whose set is
- * just being written by another task.
+ * just being written by somebody else.
  *
- * Context: Task context.
+ * Context: Any, including NMI.
  * Return: true if this has displaced the rule of another address.
  */
 static inline bool unwind_rule_cache_put(struct unwind_rule_cache *cache, u64 ip,

@@ -172,7 +172,7 @@ static bool unwind_user_recall(const struct unwind_user_rules *rules, unsigned l
 	unsigned int lookups = 1;
 	bool found;
 
-	if (unwind_user_shared_find(pc, key, rule, &found, &lookups)) {
+	if (unwind_user_shared_find(pc, key, rule, &found, NULL, &lookups)) {
 		*kind = found ? UNWIND_USER_RULE_FOUND : UNWIND_USER_RULE_FP;
 		return true;
 	}
@@ -227,7 +227,8 @@ static void unwind_user_remember(struct unwind_user_rules *rules,
 		return;
 
 	if (unwind_user_is_shared()) {
-		unwind_user_shared_put(slot, key, rule);
+		if (unwind_user_shared_put(slot, key, rule))
+			unwind_user_shared_grow();
 		return;
 	}
 	if (rule)
@@ -298,6 +299,19 @@ none:
 	return ret;
 }
 
+/* Remember the rule of a table, as unwind_user_remember(). There may be no other walk that does. */
+static void unwind_user_remember_at_hand(struct unwind_user_hand *hand,
+					 const struct unwind_user_slot *slot, u64 key,
+					 const struct unwind_user_rule *rule)
+{
+	if (!hand->puts || slot->region.early || !unwind_user_may_remember(slot))
+		return;
+
+	hand->puts--;
+	if (unwind_user_shared_put(slot, key, rule))
+		hand->full = true;
+}
+
 /*
  * Find out how a walk at hand can leave the current frame. Rules that walks in task
  * context have remembered are at hand, and those of supplied tables: both are in
@@ -324,7 +338,7 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 	 */
 	slot = unwind_user_own_slot(pc, hand);
 	if (!(slot && !slot->region.has_sframe && !slot->region.table) &&
-	    unwind_user_shared_find(pc, key, rule, &found, &hand->lookups))
+	    unwind_user_shared_find(pc, key, rule, &found, slot, &hand->lookups))
 		return found ? UNWIND_USER_RULE_FOUND : UNWIND_USER_RULE_FP;
 
 	if (bare && unwind_user_bare_find(bare, pc, state->topmost))
@@ -390,12 +404,16 @@ unwind_user_rule_at_hand(struct unwind_user_state *state, unsigned long pc, u64 
 					    rule, &hand->budget);
 	if (!err && !(ret && rule->signal)) {
 		rule->confined = true;
+		if (!ret)
+			unwind_user_remember_at_hand(hand, slot, key, rule);
 		return UNWIND_USER_RULE_FOUND;
 	}
 
 	/* Only the walk in task context looks at the next byte, too. */
-	if (err == -ENOENT && state->topmost && !ret)
+	if (err == -ENOENT && state->topmost && !ret) {
+		unwind_user_remember_at_hand(hand, slot, key, NULL);
 		return UNWIND_USER_RULE_FP;
+	}
 missed:
 	if (!hand->missed)
 		hand->missed = pc ?: 1;

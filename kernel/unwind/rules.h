@@ -42,11 +42,17 @@ struct unwind_user_confine;
 #define UNWIND_USER_HAND_LOOKUPS	32
 
 /*
- * How many regions a walk at hand remembers itself. Nobody else may: for example if no walk in
- * task context has come through them. Stacks of an interpreter or compiler that runs what
- * it has made lead to and fro between two or three regions.
+ * How many regions a walk at hand remembers itself. Some are remembered nowhere else, for
+ * example if no walk in task context has come through them. Stacks of an interpreter or compiler
+ * that runs what it has made lead to and fro between two or three regions.
  */
 #define UNWIND_USER_HAND_SLOTS		4
+
+/*
+ * How many rules of tables a walk at hand may remember. For each it looks where the region is
+ * remembered, among all regions of the program.
+ */
+#define UNWIND_USER_HAND_PUTS		8
 
 /**
  * struct unwind_user_hand - What a walk at hand needs beside its state
@@ -58,6 +64,8 @@ struct unwind_user_confine;
  *		or 0. Memory of the stack that is not present counts only with @requested
  * @lookups:	How many regions may still be looked up; 0 if somebody holds their lock, perhaps
  *		beneath the walk
+ * @puts:	How many rules it may still remember
+ * @full:	There should be more room for rules: see unwind_user_shared_grow()
  * @requested:	It is the stack of a request: code has the uprobe that it had then, what is not
  *		present is missed, and the tracepoint unwind_user_walk reports the walk if
  *		nothing was missed
@@ -71,6 +79,8 @@ struct unwind_user_hand {
 	u32				budget;
 	unsigned long			missed;
 	unsigned int			lookups;
+	unsigned int			puts;
+	bool				full;
 	bool				requested;
 };
 

@@ -20,14 +20,14 @@
  * an entry of @ranges and      tasks of the mm          the entry's own sequence
  * @recent                                               number, in the same way
  * @next, @next_recent,         tasks of the mm          nothing: they only spread
- * @displaced                                            entries and count
+ * @displaced, @outgrown                                 entries and count
  * ============================ ======================== ==========================
  *
- * @cache is written in task context; entries of @ranges and @recent also in an IRQ or NMI,
- * to renew them. An IRQ or NMI on top of a writer finds the sequence number of the entry
- * odd: it does not read the entry, and does not write it. On top of a reader it may write,
- * and the reader notices. The reader needs no lock: in these contexts the RCU read lock
- * that keeps @shared is implied.
+ * All but @memo are also written in an IRQ or NMI of a task, by walks at hand. An IRQ or NMI on
+ * top of a writer finds the sequence number of the entry odd: it does not read the entry, and
+ * does not write it. On top of a reader it may write, and the reader notices. The reader
+ * needs no lock: in these contexts the RCU read lock that keeps @shared is implied. Only a
+ * task allocates more room: a walk at hand can only say that it is needed.
  */
 #include <linux/atomic.h>
 #include <linux/cleanup.h>
@@ -100,6 +100,7 @@ struct unwind_user_recent {
  * @next:	Range to replace next if all are in use
  * @next_recent: The same for @recent
  * @displaced:	Rules that were replaced by others, since @cache was made
+ * @outgrown:	A region was replaced by another, since @ranges were made
  * @ranges:	Regions, to check whether rules are still valid
  * @recent:	Slots of some of the regions
  *
@@ -116,6 +117,7 @@ struct unwind_user_shared {
 	unsigned int			next;
 	unsigned int			next_recent;
 	unsigned int			displaced;
+	bool				outgrown;
 	struct unwind_user_range	*ranges;
 	struct unwind_user_recent	*recent;
 };
@@ -206,6 +208,7 @@ unwind_user_shared_alloc(const struct unwind_user_shared *old, unsigned int bits
 	new->cache.bits	= bits;
 	new->nr_ranges	= nr_ranges;
 	new->displaced	= 0;
+	new->outgrown	= false;
 	new->old_cache	= !old || old->cache.bits != bits;
 	new->old_ranges	= !old || old->nr_ranges != nr_ranges;
 	new->old_recent	= !old;
@@ -320,27 +323,34 @@ static void unwind_user_range_write(struct unwind_user_range *range,
 
 /* Mappings or tables have changed. Is region @id still there, the same as before? */
 static noinline bool unwind_user_range_renew(struct unwind_user_range *range, u64 id,
-					     unsigned long pc, unsigned int *lookups)
+					     unsigned long pc,
+					     const struct unwind_user_slot *slot,
+					     unsigned int *lookups)
 {
-	struct unwind_user_region region;
-	struct unwind_user_seq seq;
+	struct unwind_user_slot found;
 	int ret;
 
-	if (!*lookups)
+	if (!slot) {
+		if (!*lookups)
+			return false;
+
+		ret = unwind_user_region_at_hand(pc, &found.region, &found.seq);
+		*lookups = ret == -EBUSY ? 0 : *lookups - 1;
+		if (ret)
+			return false;
+		slot = &found;
+	}
+	if (slot->region.id != id)
 		return false;
 
-	ret = unwind_user_region_at_hand(pc, &region, &seq);
-	*lookups = ret == -EBUSY ? 0 : *lookups - 1;
-	if (ret || region.id != id)
-		return false;
-
-	unwind_user_range_write(range, &region, &seq);
+	unwind_user_range_write(range, &slot->region, &slot->seq);
 	return true;
 }
 
 /* Is a rule of region @id valid for @pc now? */
 static bool unwind_user_range_covers(const struct unwind_user_shared *shared,
 				     unsigned int nr, u64 id, unsigned long pc,
+				     const struct unwind_user_slot *slot,
 				     unsigned int *lookups)
 {
 	struct unwind_user_range range;
@@ -351,7 +361,7 @@ static bool unwind_user_range_covers(const struct unwind_user_shared *shared,
 		return false;
 
 	return unwind_user_region_current(&range.seq) ||
-	       unwind_user_range_renew(&shared->ranges[nr], id, pc, lookups);
+	       unwind_user_range_renew(&shared->ranges[nr], id, pc, slot, lookups);
 }
 
 /**
@@ -435,13 +445,15 @@ static unsigned int unwind_user_find_range(struct unwind_user_shared *shared,
  * @key:	Key of the rule
  * @rule:	Receives the rule
  * @found:	Receives whether there is a rule
+ * @slot:	The region that contains @pc, if the caller knows it; or NULL
  * @lookups:	How many regions may still be looked up; 0 if somebody holds their lock
  *
  * Context: Any, including NMI.
  * Return: false if nothing is remembered, or if it may not be valid any more.
  */
 bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule *rule,
-			     bool *found, unsigned int *lookups)
+			     bool *found, const struct unwind_user_slot *slot,
+			     unsigned int *lookups)
 {
 	const struct unwind_user_shared *shared;
 	struct unwind_rule_entry entry;
@@ -453,30 +465,59 @@ bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule 
 	/* Part of the region may have been registered since. */
 	if (!shared || !unwind_rule_cache_find(&shared->cache, key, &entry) ||
 	    !unwind_user_range_covers(shared, unwind_rule_cache_hint(&entry),
-				      unwind_rule_cache_region(&entry), pc, lookups))
+				      unwind_rule_cache_region(&entry), pc, slot,
+				      lookups))
 		return false;
 
 	*found = unwind_rule_cache_get(&entry, rule);
 	return true;
 }
 
-/* Replace the shared memory of current's mm by a larger one. */
-static void unwind_user_shared_grow(unsigned int bits, unsigned int nr_ranges)
+/* Once rules were displaced for an eighth of the entries, there should be more. */
+static unsigned int unwind_user_shared_bits(const struct unwind_user_shared *shared)
+{
+	unsigned int bits = shared->cache.bits;
+
+	return bits < UNWIND_RULE_CACHE_BITS_MAX &&
+	       READ_ONCE(shared->displaced) > 1U << bits >> 2 ? bits + 1 : bits;
+}
+
+static unsigned int unwind_user_shared_ranges(const struct unwind_user_shared *shared)
+{
+	unsigned int nr = shared->nr_ranges;
+
+	return nr < UNWIND_USER_RANGES_MAX && READ_ONCE(shared->outgrown) ?
+	       nr * UNWIND_USER_RANGES_GROW : nr;
+}
+
+static bool unwind_user_shared_full(const struct unwind_user_shared *shared)
+{
+	return unwind_user_shared_bits(shared) > shared->cache.bits ||
+	       unwind_user_shared_ranges(shared) > shared->nr_ranges;
+}
+
+/**
+ * unwind_user_shared_grow - Make room for more rules and regions, if it is needed
+ *
+ * Replaces the shared memory of current's mm by a larger one. If memory is lacking, it stays.
+ *
+ * Context: Task context of a user task.
+ */
+void unwind_user_shared_grow(void)
 {
 	struct unwind_user_shared copy, *old, *new;
+	unsigned int i, bits, nr_ranges;
 	bool old_cache, old_ranges;
-	unsigned int i;
 
 	scoped_guard(rcu) {
 		old = unwind_user_shared_get();
-		if (!old || (old->cache.bits >= bits && old->nr_ranges >= nr_ranges))
+		if (!old || !unwind_user_shared_full(old))
 			return;
 		copy = *old;
 	}
 
-	/* Another task may have enlarged the other part since. */
-	bits = max(bits, copy.cache.bits);
-	nr_ranges = max(nr_ranges, copy.nr_ranges);
+	bits = unwind_user_shared_bits(&copy);
+	nr_ranges = unwind_user_shared_ranges(&copy);
 
 	new = unwind_user_shared_alloc(&copy, bits, nr_ranges);
 	if (!new)
@@ -521,42 +562,31 @@ raced:
  * @key:	Key of the rule: the address, and whether the frame was interrupted
  * @rule:	The rule, or NULL if there is none
  *
- * Context: Task context of a user task.
+ * Context: Any, including NMI, if current is a user task.
+ * Return: true if a task should call unwind_user_shared_grow().
  */
-void unwind_user_shared_put(const struct unwind_user_slot *slot, u64 key,
+bool unwind_user_shared_put(const struct unwind_user_slot *slot, u64 key,
 			    const struct unwind_user_rule *rule)
 {
-	unsigned int nr, bits = 0, nr_ranges = 0;
 	struct unwind_user_shared *shared;
 	bool displaced;
+	unsigned int nr;
 
-	scoped_guard(rcu) {
-		shared = unwind_user_shared_get();
-		if (!shared)
-			return;
+	guard(rcu)();
 
-		nr = unwind_user_find_range(shared, &slot->region, &displaced);
-		unwind_user_range_write(&shared->ranges[nr], &slot->region,
-					&slot->seq);
-		if (displaced && shared->nr_ranges < UNWIND_USER_RANGES_MAX)
-			nr_ranges = shared->nr_ranges * UNWIND_USER_RANGES_GROW;
+	shared = unwind_user_shared_get();
+	if (!shared)
+		return false;
 
-		if (unwind_rule_cache_put(&shared->cache, key, slot->region.id, nr, rule)) {
-			displaced = shared->cache.bits < UNWIND_RULE_CACHE_BITS_MAX;
-			WRITE_ONCE(shared->displaced, shared->displaced + 1);
-			/* Displaced rules for an eighth of the entries: grow. */
-			if (displaced &&
-			    shared->displaced > 1U << shared->cache.bits >> 2)
-				bits = shared->cache.bits + 1;
-		}
-		if (bits || nr_ranges) {
-			bits = max(bits, shared->cache.bits);
-			nr_ranges = max(nr_ranges, shared->nr_ranges);
-		}
-	}
+	nr = unwind_user_find_range(shared, &slot->region, &displaced);
+	unwind_user_range_write(&shared->ranges[nr], &slot->region, &slot->seq);
+	if (displaced)
+		WRITE_ONCE(shared->outgrown, true);
 
-	if (bits)
-		unwind_user_shared_grow(bits, nr_ranges);
+	if (unwind_rule_cache_put(&shared->cache, key, slot->region.id, nr, rule))
+		WRITE_ONCE(shared->displaced, READ_ONCE(shared->displaced) + 1);
+
+	return unwind_user_shared_full(shared);
 }
 
 /**

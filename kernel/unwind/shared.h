@@ -34,9 +34,11 @@ bool unwind_user_shared_covers(const struct unwind_user_shared *shared, u64 regi
 			       unsigned long *start, unsigned long *end);
 void unwind_user_shared_make(void);
 bool unwind_user_shared_find(unsigned long pc, u64 key, struct unwind_user_rule *rule,
-			     bool *found, unsigned int *lookups);
-void unwind_user_shared_put(const struct unwind_user_slot *slot, u64 key,
+			     bool *found, const struct unwind_user_slot *slot,
+			     unsigned int *lookups);
+bool unwind_user_shared_put(const struct unwind_user_slot *slot, u64 key,
 			    const struct unwind_user_rule *rule);
+void unwind_user_shared_grow(void);
 void unwind_user_shared_forget(u64 id);
 bool unwind_user_recent_get(unsigned long pc, struct unwind_user_slot *slot);
 void unwind_user_recent_put(const struct unwind_user_slot *slot);

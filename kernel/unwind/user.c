@@ -793,6 +793,8 @@ enum unwind_user_end unwind_user_walk_at_hand(struct unwind_user_hand *hand,
 	hand->missed = 0;
 	hand->nr_slots = 0;
 	hand->lookups = UNWIND_USER_HAND_LOOKUPS;
+	hand->puts = UNWIND_USER_HAND_PUTS;
+	hand->full = false;
 
 	unwind_user_start(&state, regs, gprs, rules);
 	state.hand = hand;

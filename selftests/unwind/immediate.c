@@ -199,6 +199,48 @@ TEST_F(immediate, two_files)
 	image_unmap(&other);
 }
 
+/*
+ * The table is replaced. What is remembered of the old one does not use up the lookups that the
+ * outermost frames need.
+ */
+TEST_F(immediate, table_replaced)
+{
+	struct image_map other;
+	const __u64 *ips = NULL;
+	unsigned int i;
+	size_t size;
+	int nr;
+
+	if (!variant->table)
+		SKIP(return, "a section that is registered anew is looked at in task context");
+
+	ASSERT_EQ(0, image_map(&other, &self->im, self->fd, 0));
+	chain_begin(&self->c, &other);
+	chain_add(&self->c, &other, code_sp);
+	for (i = 0; i < MANY; i++)
+		chain_add(&self->c, &self->m, code_keep);
+	chain_add(&self->c, &self->m, code_leaf);
+	self->nr_want = chain_expect(&self->c, self->want, LEAF_IP(&self->m), -1);
+	for (i = 0; i < 2; i++)
+		chain_sample(&self->c);
+	close(self->owner);
+	self->owner = owner_open(0, -1, false);
+	ASSERT_LE(0, self->owner);
+	size = table_build(self->table, &self->im, &variant->sframe, WHOLE, 0);
+	ASSERT_EQ(0, table_supply(self->owner, self->fd, self->table, size, 0));
+	for (i = 0; i < 2; i++)
+		chain_sample(&self->c);
+	ASSERT_EQ(0, session_finish(&self->s));
+	ASSERT_EQ(4, log_count(&self->s.log, PERF_RECORD_SAMPLE));
+	for (i = 1; i < 4; i++) {
+		nr = user_stack(&self->s, i, &ips);
+		EXPECT_TRUE(stack_same(ips, nr, self->want, self->nr_want)) {
+			TH_LOG("sample %u", i);
+		}
+	}
+	image_unmap(&other);
+}
+
 /* The first sample is taken while the mmap lock is held for writing. */
 TEST_F(immediate, first_sample_in_change)
 {
