@@ -299,7 +299,7 @@ none:
 	return ret;
 }
 
-/* Remember the rule of a table, as unwind_user_remember(). There may be no other walk that does. */
+/* As unwind_user_remember(), for the rule of a table. There may be no other walk that does it. */
 static void unwind_user_remember_at_hand(struct unwind_user_hand *hand,
 					 const struct unwind_user_slot *slot, u64 key,
 					 const struct unwind_user_rule *rule)
