@@ -24,9 +24,9 @@
  * A writer that finds an odd number gives up; the next walk looks up its rule again. A
  * reader that finds an odd number, or another number at B, finds nothing. Nobody waits.
  * So an NMI may read or write between any two instructions of a writer: it sees the odd
- * number, finds nothing, and gives up. If A reads the number that D stored, the reader sees everything
- * that was stored before D. If the copy has any value that was stored after C, B reads
- * the number of C or a later one.
+ * number, finds nothing, and gives up. If A reads the number that D stored, the reader
+ * sees everything that was stored before D. If the copy has any value that was stored
+ * after C, B reads the number of C or a later one.
  *
  * No kernel services are used, so host tests and benchmarks can include this file as
  * is.
