@@ -31,6 +31,7 @@
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
+#include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/sysctl.h>
 #include <linux/uaccess.h>
@@ -153,7 +154,7 @@ bool unwind_immediate_fill(struct unwind_task_info *info,
 			   struct unwind_task_cache *cache, unsigned int max)
 {
 	struct unwind_immediate_memory *memory;
-	bool whole, known;
+	bool whole, known, full;
 
 	guard(preempt_notrace)();
 
@@ -171,7 +172,10 @@ bool unwind_immediate_fill(struct unwind_task_info *info,
 					      cache->entries, max, &cache->nr);
 	memory->hand.requested = false;
 	whole = !memory->hand.missed;
+	full = memory->hand.full;
 	unwind_immediate_memory_put(memory);
+	if (full)
+		unwind_immediate_ask(current_pt_regs(), 0, 1);
 
 	return whole;
 }
@@ -265,6 +269,7 @@ int unwind_immediate_whole(const struct pt_regs *regs, unsigned long *entries,
 	struct unwind_task_info *info = &current->unwind_info;
 	struct unwind_immediate_memory *memory;
 	enum unwind_user_end end;
+	bool full = false;
 	unsigned int nr;
 	int ret = -EAGAIN;
 
@@ -292,8 +297,11 @@ int unwind_immediate_whole(const struct pt_regs *regs, unsigned long *entries,
 				       info->rules, entries, max, &nr);
 	if (!memory->hand.missed && end == UNWIND_USER_END_OUTERMOST)
 		ret = nr;
+	full = memory->hand.full;
 put:
 	unwind_immediate_memory_put(memory);
+	if (ret >= 0 && full)
+		unwind_immediate_ask(regs, 0, 1);
 out:
 	unwind_deferred_release_memory(info);
 	return ret;

@@ -330,7 +330,8 @@ static noinline bool unwind_user_range_renew(struct unwind_user_range *range, u6
 	struct unwind_user_slot found;
 	int ret;
 
-	if (!slot) {
+	/* A section that is dropped leaves slots as they are. */
+	if (!slot || slot->region.has_sframe) {
 		if (!*lookups)
 			return false;
 
@@ -513,7 +514,8 @@ void unwind_user_shared_grow(void)
 		old = unwind_user_shared_get();
 		if (!old || !unwind_user_shared_full(old))
 			return;
-		copy = *old;
+		/* Both can only say that more room is needed. */
+		copy = data_race(*old);
 	}
 
 	bits = unwind_user_shared_bits(&copy);
